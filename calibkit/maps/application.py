@@ -84,32 +84,67 @@ def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
     return clipped, moved
 
 
+class ClassColumns:
+    """The class probabilities that a model reads, and the columns of classes that it adds."""
+
+    def __init__(self, model: Model, classes: list[str]) -> None:
+        self.model, self.classes = model, classes
+        self.matched: Matched | None = None
+
+    def match(self, source: Source, request: Request) -> tuple[str, ...]:
+        """Find, and return, the columns of class probabilities in an input."""
+        self.matched = match_classes(self.model, self.classes, source, request)
+        return self.matched.columns
+
+    def as_in_input(self, source: Source, added: Sequence[str]) -> tuple[str, ...]:
+        """Return the added columns of the classes in the order of the input's columns of these.
+
+        Models of version 1 add them in the order of their classes, as they always did.
+        """
+        assert self.matched is not None  # `match` comes first
+        if self.model.version == 1 or self.matched.nested:
+            return tuple(added)
+        places = map(list(source.schema).index, self.matched.columns)
+        return tuple(name for _, name in sorted(zip(places, added, strict=True)))
+
+    def read(self, frame: pl.DataFrame, where: RowFinder) -> Floats:
+        """Return rows x classes in the dtype of the fit; see `read_predictions`."""
+        assert self.matched is not None  # `match` comes first
+        column, classes = self.model.columns["probs"], len(self.classes)
+        if frame.height == 0:
+            return np.empty((0, classes))
+        scale = column.scale or "probability"
+        found = read_predictions(frame, self.matched, where, scale, column.dtype)
+        if found.shape[1] != classes:
+            raise UsageError(
+                f"--probs {self.matched.pattern!r} has {found.shape[1]} classes, but the model "
+                f"{classes}."
+            )
+        return found
+
+
 class ClassApplier:
     """Adds `calibrated_<class>`."""
 
     def __init__(self, model: CalibratorModel) -> None:
         assert isinstance(model.classes, list)
-        self.model, self.classes = model, model.classes
-        self.added = tuple(f"calibrated_{name}" for name in self.classes)
-        self.matched: Matched | None = None
+        self.model, self.columns = model, ClassColumns(model, model.classes)
+        self.added = tuple(f"calibrated_{name}" for name in model.classes)
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns of class probabilities."""
-        self.matched = match_classes(self.model, self.classes, source, request)
-        written = as_in_input(self.model, self.matched, source, self.added)
-        return Reads({name: name for name in self.matched.columns}, (), written)
+        needed = {name: name for name in self.columns.match(source, request)}
+        return Reads(needed, (), self.columns.as_in_input(source, self.added))
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the calibrated class probabilities."""
-        assert self.matched is not None  # `reads` comes first
-        width = len(self.classes)
-        prediction = read_classes(self.model, width, frame, self.matched, where)
-        scale = self.model.columns["probs"].scale
-        logits = prediction if scale == "logit" else logits_of(prediction)
+        logits, width = self.columns.read(frame, where), len(self.added)
+        if self.model.columns["probs"].scale != "logit":
+            logits = logits_of(logits)
         found = softmax(mapped_logits(logits, *self.model.logit_map.arrays(width)))
-        return [pl.Series(np.ascontiguousarray(found[:, place])) for place in range(width)]
+        return [pl.Series(np.ascontiguousarray(column)) for column in found.T]
 
 
 def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
@@ -129,33 +164,3 @@ def match_classes(model: Model, classes: list[str], source: Source, request: Req
         f"--probs {pattern!r} has the classes {', '.join(matched.keys[:10])}, but the model "
         f"{', '.join(classes[:10])}; name the columns by --probs."
     )
-
-
-def as_in_input(
-    model: Model, matched: Matched, source: Source, added: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the added columns of the classes in the order of the input's columns of these.
-
-    Models of version 1 add them in the order of their classes, as they always did.
-    """
-    if model.version == 1 or matched.nested:
-        return tuple(added)
-    known = list(source.schema)
-    return tuple(
-        name for _, name in sorted(zip(map(known.index, matched.columns), added, strict=True))
-    )
-
-
-def read_classes(
-    model: Model, classes: int, frame: pl.DataFrame, matched: Matched, where: RowFinder
-) -> Floats:
-    """Return rows x classes in the dtype of the fit; see `read_predictions`."""
-    if frame.height == 0:
-        return np.empty((0, classes))
-    column = model.columns["probs"]
-    found = read_predictions(frame, matched, where, column.scale or "probability", column.dtype)
-    if found.shape[1] != classes:
-        raise UsageError(
-            f"--probs {matched.pattern!r} has {found.shape[1]} classes, but the model {classes}."
-        )
-    return found

@@ -178,9 +178,7 @@ def read_predictions(
         return np.ascontiguousarray(matrix)
     said = "not in [0, 1]", "class probabilities lie there; use --scale logit for logits"
     _refuse(frame, matched, matrix, (matrix < 0.0) | (matrix > 1.0), where, *said)
-    total = np.zeros(matrix.shape[0])
-    for place in range(matrix.shape[1]):  # in order: the same sum whatever the layout
-        total += matrix[:, place]
+    total = np.cumsum(matrix, axis=1)[:, -1]  # in order: the same sum whatever the layout
     off = np.abs(total - 1.0) > SUM_SLACK
     if off.any():
         problem = "class probabilities that do not sum to 1 (within 0.0001)"

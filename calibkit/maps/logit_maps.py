@@ -177,11 +177,8 @@ def read_rater_rows(
     )
     if store is None:
         said = "; ".join(remark.text for remark in found)
-        raise DataError(
-            f"{source.parts[0].path}: no row is left to fit on: {said}; name the columns of votes by "
-            "--counts",
-            file=source.parts[0].path,
-        )
+        problem = f"no row is left to fit on: {said}; name the columns of votes by --counts"
+        raise DataError.of(source.parts[0].path, problem)
     return StoredRows(
         **store.finish(),
         scale="logit" if options.logits else options.scale,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from functools import partial
 from itertools import accumulate
 
@@ -15,6 +16,7 @@ from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import ExactSum, added
 from calibkit.summaries.passes import merge_all
 from calibkit_kernels import metrics as kernels
+from calibkit_kernels.rates import largest_ratio, ratio_at_least
 
 #: Of thresholds, which take the rows of one score all together.
 _of_thresholds = partial(metric, options=lambda _: {"ties": "whole"}, scale="logit")
@@ -95,6 +97,11 @@ def precision_recall_area(view: View) -> float | None:
     return math.fsum(parts) / view.positives
 
 
+def _cumulative(view: View) -> Iterator[NDArray[np.int64]]:
+    """Yield the rows, then the positive rows, at or above each score."""
+    return (np.cumsum(counts, dtype=np.int64) for counts in (view.count, view.positive))
+
+
 @_of_thresholds("recall_at_precision", interval="bootstrap", bounds=lambda given: given.precisions)
 def recall_at_precision(view: View, bound: Bound) -> float | None:
     """Return the largest recall of a single threshold with precision >= P, compared exactly.
@@ -103,10 +110,9 @@ def recall_at_precision(view: View, bound: Bound) -> float | None:
     """
     if not view.positives:
         return None
-    hits = kernels.most_hits_at_precision(
-        view.count, view.positive, bound.numerator, bound.denominator
-    )
-    return int(hits) / view.positives
+    rows, hits = _cumulative(view)
+    met = ratio_at_least(hits, rows, bound.numerator, bound.denominator)
+    return int(hits[met].max(initial=0)) / view.positives
 
 
 @_of_thresholds("precision_at_recall", interval="bootstrap", bounds=lambda given: given.recalls)
@@ -118,8 +124,9 @@ def precision_at_recall(view: View, bound: Bound) -> float | None:
     if not view.positives:
         return None
     least = -(-view.positives * bound.numerator // bound.denominator)
-    rows, hits = kernels.best_precision_at_recall(view.count, view.positive, least)
-    return int(hits) / int(rows)
+    rows, hits = _cumulative(view)
+    best = largest_ratio(hits, rows, least)
+    return int(hits[best]) / int(rows[best])
 
 
 def ranges(view: View) -> dict[str, Range]:

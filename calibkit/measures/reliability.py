@@ -142,9 +142,7 @@ def bins_of(view: View, strategy: str) -> Bins | None:
         inner = falling_quantiles(probability, view.count, count)[1:]
     else:
         inner = equal_width_edges(low, high, count)
-    places = np.empty(count - 1, np.int64)
-    kernels.entries_from(probability, inner, places)
-    ends = np.append(places[::-1], probability.size)
+    ends = probability.size - np.append(np.searchsorted(probability[::-1], inner)[::-1], 0)
     return _summed(view, np.array([low, *inner]), np.array([*inner, high]), ends)
 
 

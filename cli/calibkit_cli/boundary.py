@@ -84,7 +84,7 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
     check_paths(options, line, console)
     compared = compare(options, line.open(console))
     tell(console, compared.inputs)
-    console.summary(*compared.inputs.notes)
+    console.summary(*compared.inputs.data.notes)
     fitted: FittedBoundary | None = None
     failure: CalibkitError | None = None
     if console.output is not None or console.as_json:

@@ -193,17 +193,6 @@ def deal_entries(
     for i in range(count.size):
         # The mixed score, set apart by level and label: `uniform` mixes it again.
         key = mix(np.uint64(bits[i]) + seed * _SEED_STEP) + np.uint64(level[i]) * _LEVEL_STEP
-        if count[i] == 1:
-            if positive[i]:
-                key += _POSITIVE_STEP
-            bits_of[filled] = bits[i]
-            level_of[filled] = level[i]
-            counts[filled] = 1
-            positives[filled] = positive[i]
-            part_of[filled] = take_place(int(uniform(key, np.int64(0)) * float(left)), room)
-            filled += 1
-            left -= 1
-            continue
         # Of one type whatever that of the counts: each other one would be compiled anew.
         own: Any = np.int64(positive[i])
         others: Any = np.int64(count[i]) - own

@@ -30,7 +30,6 @@ from numpy.typing import NDArray
 
 from ._jit import kernel
 from .maps import expit_of
-from .rates import compare_products
 
 Counts = NDArray[Any]
 Floats = NDArray[Any]
@@ -79,44 +78,6 @@ def precision_integral(count: Counts, positive: Counts, rows: int, hits: int) ->
         total += own
         above += good
     return found
-
-
-@kernel
-def most_hits_at_precision(count: Counts, positive: Counts, a: int, q: int) -> np.int64:
-    """Return the most positive rows that a single threshold selects at precision >= a / q.
-
-    0 where none reaches it: the empty selection does.
-    """
-    rows, hits, best = np.int64(0), np.int64(0), np.int64(0)
-    for i in range(count.size):
-        rows += count[i]
-        hits += positive[i]
-        if positive[i] > 0 and compare_products(int(hits), q, a, int(rows)) >= 0:
-            best = hits
-    return best
-
-
-@kernel
-def best_precision_at_recall(
-    count: Counts, positive: Counts, least: int
-) -> tuple[np.int64, np.int64]:
-    """Return rows and positive rows of the most precise single threshold over a whole tally.
-
-    It selects at least so many positive rows; with 0 the selection still holds a row.
-    """
-    rows, hits = np.int64(0), np.int64(0)
-    best_rows, best_hits = np.int64(0), np.int64(0)
-    for i in range(count.size):
-        rows += count[i]
-        hits += positive[i]
-        if hits < least:
-            continue
-        if (
-            best_rows == 0
-            or compare_products(int(hits), int(best_rows), int(best_hits), int(rows)) >= 0
-        ):
-            best_rows, best_hits = rows, hits
-    return best_rows, best_hits
 
 
 @kernel
@@ -243,20 +204,6 @@ def loss_sums(probability: Floats, count: Counts, positive: Counts) -> tuple[flo
             log_loss -= misses * math.log(1.0 - clipped)
             squares += misses * p * p
     return mass, log_loss, squares
-
-
-@kernel
-def entries_from(probability: Floats, edges: Float64s, out: Int64s) -> None:
-    """Write how many entries are at or above each edge."""
-    for j in range(edges.size):
-        low, high = 0, probability.size
-        while low < high:
-            middle = (low + high) // 2
-            if float(probability[middle]) >= edges[j]:
-                low = middle + 1
-            else:
-                high = middle
-        out[j] = low
 
 
 @kernel

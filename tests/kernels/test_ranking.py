@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -51,21 +49,3 @@ def test_precision_is_met_on_the_way_through_ties(data: list[naive.Row], cut: in
     found = kernels.precision_integral(count[:cut], positive[:cut], 0, 0)
     found += kernels.precision_integral(count[cut:], positive[cut:], *above)
     assert found == pytest.approx(naive.precision_integral(data), rel=1e-12)
-
-
-@given(rows, st.integers(1, 9), st.sampled_from([1, 3, 2**40]))
-def test_a_threshold_reaches_a_precision_exactly(data: list[naive.Row], a: int, scale: int) -> None:
-    count, positive = arrays(data)
-    expected = naive.most_hits_at_precision(naive.tally(data), a, 9)
-    assert kernels.most_hits_at_precision(count * scale, positive * scale, a, 9) == expected * scale
-
-
-@given(rows, st.integers(0, 5))
-def test_the_best_precision_holds_enough_positives(data: list[naive.Row], least: int) -> None:
-    count, positive = arrays(data)
-    best_rows, best_hits = kernels.best_precision_at_recall(count, positive, least)
-    if least > positive.sum():
-        assert (best_rows, best_hits) == (0, 0)
-        return
-    expected = naive.best_precision_at_recall(naive.tally(data), least)
-    assert Fraction(int(best_hits), int(best_rows)) == expected

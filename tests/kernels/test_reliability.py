@@ -33,14 +33,6 @@ def test_losses_are_those_of_the_rows(floats: type, data: list[naive.Row]) -> No
     assert kernels.range_sums(*arrays(data, floats)) == pytest.approx(naive.totals(data))
 
 
-@given(rows, st.lists(probability, min_size=1, max_size=5))
-def test_entries_at_or_above_an_edge(data: list[naive.Row], edges: list[float]) -> None:
-    score, _, _ = arrays(data)
-    out = np.empty(len(edges), np.int64)
-    kernels.entries_from(score, np.array(edges), out)
-    assert out.tolist() == [naive.entries_from(score.tolist(), edge) for edge in edges]
-
-
 def pooled(count: np.ndarray, positive: np.ndarray, entries: np.ndarray) -> list[tuple[int, ...]]:
     return [tuple(row) for row in pool_block(count, positive, entries).tolist()]
 

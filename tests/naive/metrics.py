@@ -119,11 +119,6 @@ def loss_sums_of_rows(rows: Sequence[Row]) -> tuple[float, float, float]:
     )
 
 
-def entries_from(scores: Sequence[float], edge: float) -> int:
-    """Return how many scores are at or above an edge."""
-    return sum(score >= edge for score in scores)
-
-
 def inner_edges(rows: Sequence[Row], bins: int, strategy: str) -> list[float]:
     """Return the inner edges of bins."""
     scores = sorted(score for score, _ in rows)

@@ -224,13 +224,10 @@ class BoundaryApplier:
         source.require([request.key], "--key")
         kind = source.schema[request.key]
         if not (kind.is_integer() or is_text(kind)):
+            problem = f"column {request.key!r}: type {kind} is no key"
+            advice = "a key (--key) is an integer or text, which read the same everywhere"
             file = source.parts[0].path
-            raise DataError(
-                f"{file}: column {request.key!r}: type {kind} is no key; a key (--key) is an integer "
-                "or text, which read the same everywhere",
-                file=file,
-                column=request.key,
-            )
+            raise DataError.of(file, f"{problem}; {advice}", column=request.key)
         return Reads(used, (*by, request.key))
 
     @property

@@ -61,16 +61,6 @@ class Inputs(Struct, frozen=True):
         of_test = self.test.warnings if self.test is not None else ()
         return (*self.data.warnings, *(f"--test: {remark}" for remark in of_test))
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What a summary says of the rows."""
-        return self.data.notes
-
-    @property
-    def details(self) -> tuple[str, ...]:
-        """What is said of the rows to those who ask for more."""
-        return self.data.details
-
 
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
     """Read the rows of a run, and those that judge it."""
@@ -132,8 +122,8 @@ def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     return replace(
         fitted,
         warnings=(*read.warnings, *fitted.warnings),
-        notes=(*read.notes, *fitted.notes),
-        details=read.details,
+        notes=(*read.data.notes, *fitted.notes),
+        details=read.data.details,
     )
 
 

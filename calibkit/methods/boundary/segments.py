@@ -24,20 +24,10 @@ from calibkit.methods.boundary.application import OTHER
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
-from calibkit.methods.boundary.result.fit import (
-    FittedBoundary,
-    fit_summary,
-    never,
-    reference,
-)
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, never, reference
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
-from calibkit.methods.boundary.solvers.summary import (
-    Stack,
-    Summary,
-    count_at,
-    summarise,
-)
+from calibkit.methods.boundary.solvers.summary import Stack, Summary, count_at, summarise
 from calibkit.models.model import Column
 from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, BoundaryOptions

@@ -172,9 +172,8 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     try:
         whole, warnings = _map(tally, points, asked)
     except DataError as error:
-        label, file = rows.options.label, rows.file
-        message = f"{f'{file}: ' if file else ''}column {label!r}: {error}"
-        raise DataError(message, file=file, column=label, rows=rows.rows) from None
+        problem, label = f"column {rows.options.label!r}: {error}", rows.options.label
+        raise DataError.of(rows.file, problem, column=label, rows=rows.rows) from None
     total = _sums(points, whole, asked)
     groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
     shared: list[str] | msgspec.UnsetType = msgspec.UNSET

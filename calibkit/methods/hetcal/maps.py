@@ -42,12 +42,9 @@ STEPPED: Final = dict.fromkeys(
 )
 
 
-class Steps(Struct, frozen=True):
-    """A step function of the linear score, and its part in the average with the pooled map."""
-
-    knots: Floats
-    values: Floats
-    share: float
+#: Step functions of the linear score: knots and values of each, and its part in the average with
+#: the pooled map.
+Steps = Sequence[tuple[Floats, Floats, float]]
 
 
 class Maps(Struct, frozen=True):
@@ -58,7 +55,7 @@ class Maps(Struct, frozen=True):
     """
 
     lines: Floats
-    steps: tuple[Steps, ...] | None = None
+    steps: Steps | None = None
     counts: Floats | None = None
 
     @classmethod
@@ -66,10 +63,10 @@ class Maps(Struct, frozen=True):
         """Return the maps that a model describes."""
         if any(leaf.knots is not msgspec.UNSET for leaf in maps):
             steps = [
-                Steps(np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
+                (np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
                 for leaf in maps
             ]
-            return cls(np.tile(np.array(pooled), (len(maps), 1)), tuple(steps))
+            return cls(np.tile(np.array(pooled), (len(maps), 1)), steps)
         if any(leaf.c is not msgspec.UNSET for leaf in maps):
             return cls(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
         return cls(np.array([[leaf.a, leaf.b] for leaf in maps]))
@@ -85,12 +82,12 @@ class Maps(Struct, frozen=True):
         kernels.leaf_probabilities(score, leaf, self.lines, out)
         if self.steps is None:
             return out
-        starts = np.cumsum([0, *(step.knots.size for step in self.steps)])
-        knots = np.concatenate([step.knots for step in self.steps])
-        values = np.concatenate([step.values for step in self.steps])
-        found = np.empty(score.size)
-        kernels.leaf_steps(score, leaf, starts, knots, values, found)
-        share = np.array([step.share for step in self.steps])[leaf]
+        knots, values, shares = zip(*self.steps, strict=True)
+        starts, found = np.cumsum([0, *map(len, knots)]), np.empty(score.size)
+        kernels.leaf_steps(
+            score, leaf, starts, np.concatenate(knots), np.concatenate(values), found
+        )
+        share = np.array(shares)[leaf]
         return share * found + (1.0 - share) * out
 
     def of_nodes(self, nodes: Sequence[int]) -> Maps:
@@ -111,10 +108,8 @@ class Maps(Struct, frozen=True):
             if self.steps is None:
                 made = LeafMap(**dict(zip("abc", self.lines[leaf].tolist(), strict=False)))
             else:
-                step = self.steps[leaf]
-                made = LeafMap(
-                    knots=step.knots.tolist(), values=step.values.tolist(), share=step.share
-                )
+                knots, values, share = self.steps[leaf]
+                made = LeafMap(knots=knots.tolist(), values=values.tolist(), share=share)
             if self.counts is not None:
                 count, hits = self.counts[leaf].tolist()
                 made.rows = rows.unit.amount(round(count / rows.size))
@@ -198,7 +193,7 @@ def fit_maps(
     steps = []
     for here, mass in zip(places, lines[:, 2].tolist(), strict=True):
         if mass <= 0.0:
-            steps.append(Steps(np.zeros(1), np.zeros(1), 0.0))
+            steps.append((np.zeros(1), np.zeros(1), 0.0))
             continue
         score, total, hits = tallied(rows, here)
         if kind == "isotonic":
@@ -209,8 +204,8 @@ def fit_maps(
             starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
             knots = score[starts]
             values = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
-        steps.append(Steps(knots, values, mass / (mass + shrinkage)))
-    return Maps(np.tile(pooled, (count, 1)), tuple(steps), lines[:, 2:])
+        steps.append((knots, values, mass / (mass + shrinkage)))
+    return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
 
 
 def _curves(

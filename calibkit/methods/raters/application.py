@@ -8,10 +8,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from calibkit.columns.patterns import Matched
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.files.sources import Source
-from calibkit.maps.application import as_in_input, match_classes, read_classes
+from calibkit.maps.application import ClassColumns
 from calibkit.maps.class_rows import logits_of, mapped_logits, softmax
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
 from calibkit.models.kinds import Reads, Request
@@ -77,31 +76,28 @@ class AlphaApplier:
     """Adds `alpha0`, `disagreement`, `disagreement_<class>`; after a map `calibrated_<class>` first."""
 
     def __init__(self, model: AlphaModel) -> None:
-        self.model = model
+        self.model, self.columns = model, ClassColumns(model, model.classes)
         self.calibrated = tuple(f"calibrated_{name}" for name in model.classes if model.calibrates)
         self.about = tuple(f"disagreement_{name}" for name in model.classes)
         self.added = (*self.calibrated, "alpha0", "disagreement", *self.about)
-        self.matched: Matched | None = None
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns of probabilities and features."""
-        self.matched = match_classes(self.model, self.model.classes, source, request)
+        columns = self.columns.match(source, request)
         features = self.model.features
         named = features if isinstance(features, list) else []
         source.require(named, "the model's features")
-        about = as_in_input(self.model, self.matched, source, self.about)
+        about = self.columns.as_in_input(source, self.about)
         written: tuple[str, ...] = ("alpha0", "disagreement", *about)
         if self.calibrated:
-            written = (*as_in_input(self.model, self.matched, source, self.calibrated), *written)
-        return Reads({name: name for name in (*self.matched.columns, *named)}, (), written)
+            written = (*self.columns.as_in_input(source, self.calibrated), *written)
+        return Reads({name: name for name in (*columns, *named)}, (), written)
 
     def values(
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the added columns."""
-        assert self.matched is not None  # `reads` comes first
-        classes = len(self.model.classes)
-        prediction = read_classes(self.model, classes, frame, self.matched, where)
+        prediction = self.columns.read(frame, where)
         probabilities, alpha0, phi = predict(self.model, prediction, frame, where)
         mapped = [*probabilities.T] if self.calibrated else []
         columns = [*mapped, alpha0, *phi.T]

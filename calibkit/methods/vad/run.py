@@ -82,12 +82,11 @@ def fit_vad(
     pooled = _segment(test.whole, None if train is None else train.whole)
     if pooled is None:
         assert train is not None
-        file = train.files[0]
-        raise DataError(
-            f"{file}: lambda of the training distribution is "
-            f"{train.whole.estimate().lambda_:.6g}, not positive: the replicates differ more than "
-            "the predictions vary; use vad without a calibrator",
-            file=file,
+        raise DataError.of(
+            train.files[0],
+            f"lambda of the training distribution is {train.whole.estimate().lambda_:.6g}, not "
+            "positive: the replicates differ more than the predictions vary; use vad without a "
+            "calibrator",
         )
     shaped, groups, more = ["link", "replicates", "on_missing"], None, dict[str, Any]()
     if options.by is not None:

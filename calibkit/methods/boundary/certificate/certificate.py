@@ -30,6 +30,7 @@ from calibkit.methods.boundary.certificate.peeling import core_share, peel, peel
 from calibkit.methods.boundary.certificate.tests import Binomials, Chain, walk_all
 from calibkit.methods.boundary.problem.columns import in_cells
 from calibkit.methods.boundary.problem.found import Found
+from calibkit.methods.boundary.result.figures import apart
 from calibkit.methods.boundary.result.fit import (
     FittedBoundary,
     describe,
@@ -327,14 +328,11 @@ def _assembled(
     said["min_group_positives"] = options.min_group_positives
     if (gap := options.target.gap) is not None:
         said["max_gap"] = options.max_gap
-        name = "recall" if gap.measure == "recall" else "false_positive_rate"
-        shares = [getattr(own.fit.in_sample, name, None) for own in (model.groups or {}).values()]
-        known = [share for share in shares if share is not None]
-        apart = max(known, default=0.0) - min(known, default=0.0)
+        wide = apart(gap, (own.fit.in_sample for own in (model.groups or {}).values())) or 0.0
         model.fit.gap = GapFigures(
-            in_sample=apart, cross_validated=None, without_limit=None, prices=[]
+            in_sample=wide, cross_validated=None, without_limit=None, prices=[]
         )
-        model.fit.bound_met &= apart <= float(gap.most)
+        model.fit.bound_met &= wide <= float(gap.most)
     model.provenance = replace(model.provenance, options=said)
     return FittedBoundary(model=model, warnings=(), goal=goal)
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from itertools import permutations
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from calibkit.methods.boundary.certificate.tests import Floats, Int64s
-from calibkit_kernels.distributions import bound as binomial_bound
+from calibkit_kernels.distributions import bounds as binomial_bounds
 from calibkit_kernels.distributions import normal_quantile
 
 #: The name of the share that is reviewed, among the bounds of three-way decisions.
@@ -153,15 +154,12 @@ class Gaps(Struct, frozen=True, dict=True):
         errors = np.sqrt(np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials)
         signal = np.full(rates.shape[0], np.inf)
         wanted = np.zeros(rates.shape[0])
-        for high in range(trials.size):
-            for low in range(trials.size):
-                if high == low:
-                    continue
-                spread = np.hypot(errors[:, high], errors[:, low])
-                own = (self.most - rates[:, high] + rates[:, low]) / spread
-                needs = self._each * (errors[:, high] + errors[:, low]) / spread
-                worse = own - needs < signal - wanted
-                signal[worse], wanted[worse] = own[worse], needs[worse]
+        for high, low in permutations(range(trials.size), 2):
+            spread = np.hypot(errors[:, high], errors[:, low])
+            own = (self.most - rates[:, high] + rates[:, low]) / spread
+            needs = self._each * (errors[:, high] + errors[:, low]) / spread
+            worse = own - needs < signal - wanted
+            signal[worse], wanted[worse] = own[worse], needs[worse]
         return signal, wanted
 
     @property
@@ -178,15 +176,9 @@ class Gaps(Struct, frozen=True, dict=True):
         """Return whether the violation of the gap is rejected for a boundary."""
         if not self.totals.all():
             return False
-        high, low = (
-            [
-                binomial_bound(hits, total, level / 2.0, upper)
-                for hits, total in zip(
-                    self.found[place].tolist(), self.totals.tolist(), strict=True
-                )
-            ]
-            for upper in (True, False)
-        )
+        low, high = np.empty((2, self.totals.size))
+        for upper, ends in ((False, low), (True, high)):
+            binomial_bounds(self.found[place], self.totals, level / 2.0, upper, ends)
         apart = np.subtract.outer(high, low)
         np.fill_diagonal(apart, -np.inf)
         return bool(apart.max() <= self.most)

@@ -121,20 +121,14 @@ def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, N
         said = said if target.review is None else "three-way decisions"
         if target.prevalence is None and target.gap is None and target.review is None:
             return data, itself
-        raise DataError(
-            f"{data.file}: column {column!r}: {int((~whole).sum()):,} weights are not whole numbers; "
-            f"--confidence with {said} needs numbers of rows",
-            column=column,
-            file=data.file,
-        )
+        problem = f"column {column!r}: {int((~whole).sum()):,} weights are not whole numbers"
+        needs = f"--confidence with {said} needs numbers of rows"
+        raise DataError.of(data.file, f"{problem}; {needs}", column=column)
     times = data.weight.astype(np.int64)
     if int(times.sum()) > MOST_ROWS:
-        raise DataError(
-            f"{data.file}: column {column!r}: the weights stand for {int(times.sum()):,} rows; "
-            f"--confidence takes up to {MOST_ROWS:,}",
-            column=column,
-            file=data.file,
-        )
+        problem = f"column {column!r}: the weights stand for {int(times.sum()):,} rows"
+        takes = f"--confidence takes up to {MOST_ROWS:,}"
+        raise DataError.of(data.file, f"{problem}; {takes}", column=column)
     index = np.repeat(itself, times)
     return replace(data, weight=None).only(index), index
 
@@ -306,7 +300,7 @@ class Evidence(Struct, frozen=True, dict=True):
         """
         expected = [one.path.expected for one in self.stretches]
         if self.options.target.review is not None:
-            own = {one.name: self._binomials(one, *expected) for one in quantities_of(self.options)}
+            own = {one.name: self._hoped(one, *expected) for one in quantities_of(self.options)}
             return pairs(
                 expected[0][:, 0], {name: one.signals - one.wanted for name, one in own.items()}
             )
@@ -343,20 +337,12 @@ class Evidence(Struct, frozen=True, dict=True):
             return tests.TwoBinomials(
                 weights, least, by_class[0] * ratios, by_class[1], classes, self.level
             )
-        return self._binomials(quantity, expected, found)
+        counted = quantity.hits_and_trials(found, *self._totals).astype(np.int64)
+        return replace(self._hoped(quantity, expected), found=counted)
 
-    def _binomials(
-        self, quantity: tests.Quantity, expected: Floats, found: Floats | None = None
-    ) -> tests.Binomials:
-        """Return tests of boundaries, given rows and positives that are expected and that are found."""
-        ratio = self._totals[0] / max(self._fitted[0], 1)
-        found = np.zeros_like(expected) if found is None else found
-        return tests.Binomials(
-            quantity,
-            quantity.hits_and_trials(expected, *self._fitted) * ratio,
-            quantity.hits_and_trials(found, *self._totals).astype(np.int64),
-            self.level,
-        )
+    def _hoped(self, quantity: tests.Quantity, expected: Floats) -> tests.Binomials:
+        """Return the tests of boundaries, given the rows and positives that they are to select."""
+        return tests.Binomials.hoped(quantity, expected, self._fitted, self._totals[0], self.level)
 
     def _counted(self, quantity: tests.Quantity, *, expected: bool = False) -> Floats:
         """Return the rows and positives of each boundary that a figure looks at."""
@@ -384,7 +370,7 @@ class Evidence(Struct, frozen=True, dict=True):
         """Return the tests of the gap for some boundaries over the segments; None: for none yet."""
         gap, none = self.options.target.gap, np.zeros((0, len(self.stretches)))
         assert gap is not None
-        totals = self._of_gap(self._sizes)
+        totals = np.ascontiguousarray(self._of_gap(self._sizes))
         if table is None:
             return Gaps(float(gap.most), none, none.astype(np.int64), totals, self.level)
         counts = []

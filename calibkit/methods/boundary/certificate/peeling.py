@@ -101,8 +101,7 @@ def _margins(
 ) -> NDArray[np.float64]:
     """Return by how many standard errors a first test of each boundary is expected to reject."""
     (quantity,) = evidence.quantities_of(options)
-    ratio = int(np.count_nonzero(testing)) / max(path.totals[0], 1)
-    expected = quantity.hits_and_trials(path.expected, *path.totals) * ratio
-    test = Binomials(quantity, expected, np.zeros(expected.shape, np.int64), level)
+    rows = int(np.count_nonzero(testing))
+    test = Binomials.hoped(quantity, path.expected, path.totals, rows, level)
     found: NDArray[np.float64] = test.signals - test.wanted
     return found

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Sequence as Several
 from functools import cached_property
 from math import ceil, log, sqrt
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 from msgspec import Struct
@@ -141,6 +141,18 @@ class Binomials(Struct, frozen=True, dict=True):
     expected: Floats
     found: Int64s
     level: float
+
+    @classmethod
+    def hoped(
+        cls, quantity: Quantity, counts: Floats, fitted: tuple[int, int], rows: int, level: float
+    ) -> Self:
+        """Return the tests before anything is found, for their power.
+
+        `counts` are rows and positives that each boundary is expected to select of the part that fits,
+        which has as many as `fitted` says; `rows` test.
+        """
+        expected = quantity.hits_and_trials(counts, *fitted) * (rows / max(fitted[0], 1))
+        return cls(quantity, expected, np.zeros(expected.shape, np.int64), level)
 
     @cached_property
     def signals(self) -> Floats:

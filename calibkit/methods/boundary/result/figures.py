@@ -29,7 +29,7 @@ from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.numerics.sums import added
-from calibkit.options.objective import Target
+from calibkit.options.objective import Gap, Target
 from calibkit.summaries.tally import Tally
 
 Floats = NDArray[np.float64]
@@ -316,10 +316,15 @@ def judge_test(
             part = rows.only(own)
             segment.fit.test = judge_rows(model, part, target, make_goal)
     if model.fit.gap and target.gap is not None:
-        seen = [segment.fit.test for segment in model.groups.values() if segment.fit.test]
-        name = "recall" if target.gap.measure == "recall" else "false_positive_rate"
-        rates = [rate for one in seen if (rate := getattr(one, name)) is not None]
-        model.fit.gap.test = max(rates) - min(rates) if rates else None
+        seen = (segment.fit.test for segment in model.groups.values())
+        model.fit.gap.test = apart(target.gap, seen)
+
+
+def apart(gap: Gap, seen: Iterable[parts.Figures | None]) -> float | None:
+    """Return how far the rates of segments lie apart that a gap is about; None where none has one."""
+    name = "recall" if gap.measure == "recall" else "false_positive_rate"
+    rates = [rate for one in seen if (rate := getattr(one, name, None)) is not None]
+    return max(rates) - min(rates) if rates else None
 
 
 def linearised_error(

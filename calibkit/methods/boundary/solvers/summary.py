@@ -108,13 +108,10 @@ class Summary(Struct, frozen=True, kw_only=True):
         counts = {"p": totals.positives, "n": totals.rows - totals.positives}
         for needed, word in (("p", "positive"), ("n", "negative")):
             if needed in target.needs and not counts[needed]:
-                raise DataError(
-                    f"{self.file}: column {column!r}: no {word} row, but {target.flags} "
-                    "needs some; name the positive class by --positive if labels are not 0/1",
-                    column=column,
-                    file=self.file,
-                    rows=totals.rows,
-                )
+                problem = f"column {column!r}: no {word} row, but {target.flags} needs some"
+                advice = "name the positive class by --positive if labels are not 0/1"
+                said = f"{problem}; {advice}"
+                raise DataError.of(self.file, said, column=column, rows=totals.rows)
 
     def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
         """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
@@ -290,14 +287,12 @@ def _levels_of(grid: binning.Grid) -> binning.Levels | None:
 def _need_finite(data: ScoreRows, tally: Tally) -> None:
     """Refuse infinite scores of a logistic surface; probabilities have their logits."""
     if data.options.measure != "probability" and not np.isfinite(tally.score[[0, -1]]).all():
-        rows = int(np.count_nonzero(np.isinf(data.score)))
-        raise DataError(
-            f"{data.file}: column {data.options.score!r}: infinite in {rows} rows; a logistic surface "
-            "needs finite scores: clip them, or choose another --method",
-            file=data.file,
-            column=data.options.score,
-            rows=rows,
+        rows, column = int(np.count_nonzero(np.isinf(data.score))), data.options.score
+        problem = (
+            f"column {column!r}: infinite in {rows} rows; a logistic surface needs finite scores"
         )
+        advice = "clip them, or choose another --method"
+        raise DataError.of(data.file, f"{problem}: {advice}", column=column, rows=rows)
 
 
 def _outline(data: ScoreRows) -> Quantiles | None:
