@@ -16,7 +16,6 @@ from typing import Any, Literal, Self
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import check_cv
@@ -30,13 +29,13 @@ from sklearn.utils.validation import (
 )
 
 import calibkit as ck
+from calibkit.arrays import Numbers, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.frames import frame_of_arrays
 from calibkit.options.objective import OPTIONS
 
 __all__ = ["BoundaryClassifier", "HeterogeneousCalibrator", "ScoreCalibrator"]
 
-Array = NDArray[Any]
 Scale = Literal["probability", "percent", "logit", "raw"]
 
 #: Parameters that are no options of a fit, or are given to it otherwise.
@@ -56,7 +55,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
     scale: Scale = "raw"
     cv: Any = None
     random_state: int | None = 0
-    classes_: Array
+    classes_: Numbers
     #: How many columns X has at least, if the first is the score.
     _least = 1
 
@@ -95,7 +94,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
             "ensure_min_features": least if self.estimator is None else 1,
         }
 
-    def _codes(self, y: Any) -> NDArray[np.uint8]:
+    def _codes(self, y: Any) -> UInt8s:
         """Return 0 for the first class and 1 for the second, whose names are `classes_`."""
         y = column_or_1d(y, warn=True)
         check_classification_targets(y)
@@ -109,7 +108,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y has one class, {self.classes_[0]}; a fit needs two classes.")
         return codes.astype(np.uint8)
 
-    def _training(self, X: Any, y: Array) -> tuple[Array, dict[str, Array], Scale]:
+    def _training(self, X: Any, y: Numbers) -> tuple[Numbers, dict[str, Numbers], Scale]:
         """Return the rows to fit on, their scores and what goes with these, and the scale."""
         every = np.arange(len(y))
         if self.estimator is None:
@@ -126,7 +125,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return np.concatenate(rows), whole, scale
 
-    def _scored(self, X: Any, estimator: Any) -> dict[str, Array]:
+    def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         """Return the scores of rows: the first column, or what an estimator says."""
         if estimator is None:
             return {"score": np.asarray(_safe_indexing(X, 0, axis=1))}
@@ -152,12 +151,12 @@ class _Binary(ClassifierMixin, BaseEstimator):
 class _Calibrator(_Binary):
     """A classifier by calibrated probabilities."""
 
-    def predict_proba(self, X: Any) -> Array:
+    def predict_proba(self, X: Any) -> Numbers:
         """Return the calibrated probabilities of both classes, rows x 2."""
         positive = self._applied(X)["calibrated"].to_numpy()
         return np.column_stack([1.0 - positive, positive])
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Numbers:
         """Return the more probable class of each row."""
         found = self.predict_proba(X)
         return self.classes_[(found[:, 1] >= found[:, 0]).astype(np.intp)]
@@ -248,13 +247,13 @@ class BoundaryClassifier(_Binary):
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
         return self._fit(X, y, ck.fit_boundary, **({} if given else _HIGHEST))
 
-    def predict(self, X: Any) -> Array:
+    def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
         decision = self._applied(X)["decision"].to_numpy()
-        found: Array = self.classes_[decision]
+        found: Numbers = self.classes_[decision]
         return found
 
-    def _scored(self, X: Any, estimator: Any) -> dict[str, Array]:
+    def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         found = super()._scored(X, estimator)
         place = self.uncertainty
         if place == "spread":
@@ -309,7 +308,7 @@ class HeterogeneousCalibrator(_Calibrator):
         return {"features": X}
 
 
-def _spread(ensemble: Any, X: Any) -> Array:
+def _spread(ensemble: Any, X: Any) -> Numbers:
     """Return how far the members of an ensemble differ: the deviation of their probabilities."""
     members = getattr(ensemble, "estimators_", None)
     if members is None or not all(hasattr(one, "predict_proba") for one in members):
@@ -319,5 +318,5 @@ def _spread(ensemble: Any, X: Any) -> Array:
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     own = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
     said = [one.predict_proba(X[:, few])[:, 1] for one, few in zip(members, own, strict=True)]
-    deviation: Array = np.std(said, axis=0)
+    deviation: Numbers = np.std(said, axis=0)
     return deviation

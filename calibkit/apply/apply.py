@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 from polars.selectors import by_name
 
+from calibkit.arrays import Int64s
 from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
 from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
 from calibkit.files.sinks import row_bytes
@@ -47,8 +47,8 @@ class Applied(Struct, frozen=True):
     """
 
     frame: pl.DataFrame
-    gaps: NDArray[np.int64]
-    chosen: NDArray[np.int64] | None = None
+    gaps: Int64s
+    chosen: Int64s | None = None
     added: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     made_by: dict[str, str] = {}

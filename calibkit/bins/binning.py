@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.weights import Unit, in_units
@@ -29,13 +29,10 @@ from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.maps import LEAST, logit
 
-Floats = NDArray[Any]
-Edges = NDArray[np.float64]
 #: A level and a score bin are kept in 16 bits.
 MOST_LEVELS = 65_535
 #: Cells a grid may have.
 MOST_CELLS = 50_000_000
-Int64s = NDArray[np.int64]
 #: The columns by which a table is recognised as a grid.
 GRID_COLUMNS = (
     *("uncertainty_bin", "score_bin", "uncertainty_low", "uncertainty_high", "score_low"),
@@ -47,14 +44,14 @@ class Levels(Struct, frozen=True):
     """The uncertainty levels of a boundary or a grid."""
 
     minimum: float  # smaller values count as this one; -inf where rows have no uncertainty
-    edges: Edges  # the inner ones, one fewer than there are levels, non-decreasing
+    edges: Floats  # the inner ones, one fewer than there are levels, non-decreasing
 
     @property
     def count(self) -> int:
         """How many levels there are."""
         return int(self.edges.size) + 1
 
-    def of(self, uncertainty: Floats | None, rows: int) -> NDArray[np.uint16]:
+    def of(self, uncertainty: Numbers | None, rows: int) -> UInt16s:
         """Return the level of each row; all rows are in level 0 where there is only one."""
         if uncertainty is None or self.count == 1:
             return np.zeros(rows, np.uint16)
@@ -73,7 +70,7 @@ def uncertainty_levels(rows: ScoreRows, levels: int, strategy: str = "equal-mass
     return Levels(low, equal_width_edges(low, high, levels))
 
 
-def extremes(values: Floats, weight: NDArray[np.float64] | None) -> tuple[float, float]:
+def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:
     """Return the smallest and the largest value among rows that weigh something."""
     present = values if weight is None else values[weight > 0]
     return float(present.min()), float(present.max())
@@ -108,14 +105,14 @@ class Grid(Struct, frozen=True):
 
     """
 
-    total: NDArray[np.int64]  # [K, L], in units of `unit`
-    positive: NDArray[np.int64]
-    score_sum: NDArray[np.float64]  # [K, L], each score counted as often as its weight in units
+    total: Int64s  # [K, L], in units of `unit`
+    positive: Int64s
+    score_sum: Floats  # [K, L], each score counted as often as its weight in units
     order: Order
-    uncertainty_edges: Edges  # inner ones
-    score_edges: Edges
-    uncertainty_min: Edges  # values below count as these
-    score_min: Edges
+    uncertainty_edges: Floats  # inner ones
+    score_edges: Floats
+    uncertainty_min: Floats  # values below count as these
+    score_min: Floats
     unit: Unit
 
     @property
@@ -171,7 +168,7 @@ def fit_grid(
     return _filled(tally, order, (levels.edges, edges), (levels.minimum, lowest))
 
 
-def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int) -> Tally:
+def _tally(rows: ScoreRows, level: UInt16s, levels: int, threads: int) -> Tally:
     label = rows.label
     if label is None:
         label = np.zeros(rows.score.size, np.uint8)
@@ -181,8 +178,8 @@ def _tally(rows: ScoreRows, level: NDArray[np.uint16], levels: int, threads: int
 def _filled(
     tally: Tally,
     order: Order,
-    edges: tuple[Edges, Edges],
-    least: tuple[float | Edges, float | Edges],
+    edges: tuple[Floats, Floats],
+    least: tuple[float | Floats, float | Floats],
 ) -> Grid:
     """Return the grid of a tally; edges and minima are of uncertainties, then of scores."""
     (spread, score), (low, lowest) = map(np.atleast_2d, edges), map(np.atleast_1d, least)
@@ -232,7 +229,7 @@ def _score_first_grid(
     return _filled(tally, "score-uncertainty", (edges, score_edges), (minimum, score_min))
 
 
-def _limits(edges: Edges, minimum: Edges) -> tuple[Edges, Edges]:
+def _limits(edges: Floats, minimum: Floats) -> tuple[Floats, Floats]:
     """Return the lower and upper limits of all bins; NaN where the outer bin was empty."""
     outer = edges.shape[0]
     low = np.concatenate([np.full((outer, 1), -np.inf), edges], axis=1)
@@ -243,7 +240,7 @@ def _limits(edges: Edges, minimum: Edges) -> tuple[Edges, Edges]:
     return low, high
 
 
-def grid_levels(grid: Grid, score: Floats, uncertainty: Floats | None) -> NDArray[np.uint16]:
+def grid_levels(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> UInt16s:
     """Return the uncertainty bin of each row: where scores were binned first, that of its score bin."""
     if grid.order == "uncertainty-score":
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
@@ -275,10 +272,10 @@ def grid_frame(grid: Grid) -> pl.DataFrame:
         mean_score = grid.score_sum / grid.total
     mean_score[np.isinf(mean_score)] = np.nan
 
-    def spread(values: NDArray[Any]) -> pl.Series:
+    def spread(values: Numbers) -> pl.Series:
         return pl.Series(np.broadcast_to(values, shape).ravel(), nan_to_null=True)
 
-    def amounts(units: NDArray[np.int64]) -> NDArray[Any]:
+    def amounts(units: Int64s) -> Numbers:
         return units if grid.unit.size == 1.0 else units * grid.unit.size
 
     return pl.DataFrame(
@@ -319,7 +316,7 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
     about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
     about |= {} if rows.resolution is None else {"resolution": rows.resolution}
 
-    def values(array: Edges) -> str:
+    def values(array: Floats) -> str:
         return canonical_text([float(value) if np.isfinite(value) else None for value in array])
 
     return {
@@ -386,7 +383,7 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
 def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> Grid:
     """Put the edges and minima of a table together: one row an outer bin, or one for all."""
 
-    def matrix(name: str) -> Floats:
+    def matrix(name: str) -> Numbers:
         values = frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
         return np.array(values, np.float64).reshape(total.shape)
 
@@ -405,7 +402,7 @@ def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> G
     return Grid(total, positive, sums, order, spread, edges, lowest, least, unit)
 
 
-def _varies(values: Floats, axis: int) -> bool:
+def _varies(values: Numbers, axis: int) -> bool:
     """Return whether the defined values differ along an axis."""
     if values.size == 0:
         return False

@@ -31,8 +31,8 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.drift.rows import Counts, Sums, Watched, base_rate, cells, fitted_rows
 from calibkit.measures.influence import Level, wilson
 from calibkit.measures.result import Difference, Interval, Number
@@ -40,8 +40,6 @@ from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.solve import rising_root
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.options.watch import DriftOptions
-
-Floats = NDArray[np.float64]
 
 #: What an empty bin of the new rows counts as, lest the index be infinite.
 _EMPTY: Final = 0.5
@@ -127,7 +125,7 @@ def _independent(one: Watched, sums: Sums) -> float:
     return total / square if square and not one.independent else 1.0
 
 
-def _filled(counts: Sequence[float]) -> tuple[Floats, NDArray[np.int64]]:
+def _filled(counts: Sequence[float]) -> tuple[Floats, Int64s]:
     """Return the fitting rows of the bins that held some, and where the rows of each bin count.
 
     Where many fitting rows share the lowest value, the bins below it are empty; new rows that fall
@@ -232,10 +230,10 @@ class Cells(Struct, frozen=True):
     and `ratio` says how many new rows there are to each.
     """
 
-    rank: NDArray[np.int64]
+    rank: Int64s
     rows: Floats
     probability: Floats
-    selected: NDArray[np.bool_]
+    selected: Bools
     known: Floats
     ratio: Floats
 
@@ -302,7 +300,7 @@ def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float | None, Floats]]:
     return found
 
 
-def _beside(rank: NDArray[np.int64], negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
+def _beside(rank: Int64s, negatives: Floats, positives: Floats) -> tuple[Floats, Floats]:
     """Return the share of negatives below each cell and of positives above it, ties by half."""
     _, place = np.unique(rank, return_inverse=True)
     low, high = np.bincount(place, negatives), np.bincount(place, positives)

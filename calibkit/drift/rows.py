@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
 from calibkit.bundles.model import BundleApplier, BundleModel
 from calibkit.columns import rows as readers
 from calibkit.columns.rows import RowFinder
@@ -29,8 +29,6 @@ from calibkit.numerics.hashes import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions
 from calibkit.options.watch import DriftOptions
 
-Floats = NDArray[Any]
-
 #: The fields of `Counts` that are numbers.
 _NUMBERS: Final = ("read", "missing", "hash")
 
@@ -38,7 +36,7 @@ _NUMBERS: Final = ("read", "missing", "hash")
 Sums = dict[str, list[Fraction]]
 
 #: The places of rows that have a label, and these labels.
-Judged = tuple[NDArray[np.int64], NDArray[np.uint8]]
+Judged = tuple[Int64s, UInt8s]
 
 #: What the only boundary of a model is called.
 BOUNDARY = "boundary"
@@ -60,17 +58,17 @@ class Outline(Struct, frozen=True):
     the fitting rows of each, `largest` is the largest value.
     """
 
-    quantiles: NDArray[np.float64]
+    quantiles: Floats
     counts: tuple[float, ...]
     largest: float
 
-    def bins(self, values: Floats) -> NDArray[np.int64]:
+    def bins(self, values: Numbers) -> Int64s:
         """Return the bin of each value."""
         return place_between(values, self.quantiles).astype(np.int64)
 
-    def outside(self, values: Floats) -> NDArray[np.bool_]:
+    def outside(self, values: Numbers) -> Bools:
         """Return which values lie outside the range of the fitting rows."""
-        found: NDArray[np.bool_] = (values < self.quantiles[0]) | (values > self.largest)
+        found: Bools = (values < self.quantiles[0]) | (values > self.largest)
         return found
 
 
@@ -105,7 +103,7 @@ class Watch(Struct, frozen=True):
     reads: Reads
     applier: Any
     request: Request
-    calibrated: Callable[[pl.DataFrame, RowFinder], Floats] | None = None
+    calibrated: Callable[[pl.DataFrame, RowFinder], Numbers] | None = None
 
     @property
     def columns(self) -> dict[str, str]:
@@ -147,9 +145,7 @@ def added(parts: Iterable[Sums]) -> Sums:
     return {name: [sum(values, Fraction()) for values in own] for name, own in sums}
 
 
-def cell_sums(
-    probability: Floats, place: NDArray[np.int64], chance: Floats, weight: Floats
-) -> Sums:
+def cell_sums(probability: Numbers, place: Int64s, chance: Numbers, weight: Numbers) -> Sums:
     """Return the rows, and the sums of their probabilities, of cells of rows that are alike.
 
     A cell is a bin of the score, a narrow range of the logit of the probability, and whether the
@@ -221,7 +217,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     made_from = maker.reads(source, Request())
     check_makers(options.calibrator, {}, source)
 
-    def calibrated(frame: pl.DataFrame, where: RowFinder) -> Floats:
+    def calibrated(frame: pl.DataFrame, where: RowFinder) -> Numbers:
         made: pl.Series = maker.values(frame, where, made_from, Request())[0]
         return made.to_numpy()
 
@@ -349,7 +345,7 @@ def _sums(
     frame: pl.DataFrame,
     where: RowFinder,
     judged: Judged | None,
-    probability: Floats | None,
+    probability: Numbers | None,
     options: DriftOptions,
 ) -> Sums:
     """Return the sums over the rows of a window that a boundary sees."""

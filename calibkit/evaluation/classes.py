@@ -7,8 +7,8 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.rows import numeric_column, weight_column
 from calibkit.columns.segments import Segments, read_segments
@@ -24,8 +24,6 @@ from calibkit.measures.result import Number
 from calibkit.measures.views import signed
 from calibkit.numerics.votes import predicted_disagreement
 from calibkit.options.evaluate import EvaluateOptions
-
-Floats = NDArray[np.float64]
 
 
 def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) -> Evaluated:

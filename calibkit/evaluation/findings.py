@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from msgspec import Struct, field
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
 from calibkit.measures import metrics
@@ -140,23 +140,21 @@ class Slice(Struct, frozen=True):
     """Some of the rows."""
 
     name: str  # ``all``, ``top:SHARE`` or ``COLUMN:VALUE``
-    rows: NDArray[Any] | None  # which rows, by number or as a mask; None is all
+    rows: Numbers | None  # which rows, by number or as a mask; None is all
     segment: bool = False  # whether it is the value of a column, which may have too few rows
 
-    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+    def of(self, values: Numbers) -> Numbers:
         """Return the slice of a column."""
         return values if self.rows is None else values[self.rows]
 
-    def small(self, least: int, times: NDArray[np.int64] | None = None) -> bool:
+    def small(self, least: int, times: Int64s | None = None) -> bool:
         """Return whether it is a segment with fewer rows than `least`, each once or so many times."""
         if not self.segment or self.rows is None:
             return False
         return int(self.rows.size if times is None else times[self.rows].sum()) < least
 
 
-def top_rows(
-    values: NDArray[Any], weight: NDArray[np.float64] | None, shares: Sequence[Share]
-) -> list[NDArray[np.bool_]]:
+def top_rows(values: Numbers, weight: Floats | None, shares: Sequence[Share]) -> list[Bools]:
     """Return where values are among the largest, for each share of the rows.
 
     The fewest whole groups of equal values that hold the share: all values at or above the k-th
@@ -175,8 +173,8 @@ def top_rows(
 def slices_of(
     segments: Segments | None,
     shares: Sequence[Share] = (),
-    top: NDArray[Any] | None = None,
-    weight: NDArray[np.float64] | None = None,
+    top: Numbers | None = None,
+    weight: Floats | None = None,
 ) -> Iterator[Slice]:
     """Yield all rows, the shares with the largest values, and the values of a column, in order."""
     yield Slice(ALL, None)

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
@@ -35,8 +35,6 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions, FrameLike
 from calibkit.summaries.score_batches import Reading, rows_within
 
-Floats = NDArray[Any]
-
 #: The score under which the decisions of ``--boundary`` stand.
 BOUNDARY = "boundary"
 
@@ -47,21 +45,21 @@ _SCORE = "score "
 class EvaluateRows(Struct, frozen=True, kw_only=True):
     """The rows of an evaluation."""
 
-    scores: dict[str, Floats]  # the scores by name, the baseline first
+    scores: dict[str, Numbers]  # the scores by name, the baseline first
     #: As in `calibkit.measures.views.Sample`; weights are rescaled by ``--prevalence`` already.
-    label: NDArray[np.uint8]
-    weight: NDArray[np.float64] | None
-    group: NDArray[np.int64] | None
-    top: Floats | None  # what ``--top`` ranks rows by
+    label: UInt8s
+    weight: Floats | None
+    group: Int64s | None
+    top: Numbers | None  # what ``--top`` ranks rows by
     segments: Segments | None  # the values of the ``--by`` column
-    decisions: Mapping[str, Floats]  # decisions by the name under which they are reported
+    decisions: Mapping[str, Numbers]  # decisions by the name under which they are reported
     cells: Cells | None  # the cell of each row in the grid
     base_rate: float  # the share of positives among all rows
     #: What the user has to be told, and what a summary should say.
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     #: How many rows each of these stands for, where equal rows were counted.
-    times: NDArray[np.int64] | None = None
+    times: Int64s | None = None
     score_bits: int | None = None  # how many bits after the exponent scores kept; None: all
 
     @property
@@ -69,7 +67,7 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
         """How many rows there are, whatever they weigh."""
         return self.sample(self.label).rows
 
-    def sample(self, score: Floats, part: Slice | None = None) -> Sample:
+    def sample(self, score: Numbers, part: Slice | None = None) -> Sample:
         """Return the rows, or those of a slice, with one of their scores or decisions."""
         whole = Sample(score, self.label, self.weight, self.group, self.times)
         return whole if part is None or part.rows is None else whole.rows_of(part.rows)
@@ -182,7 +180,7 @@ def rows_of(
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
     weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
-    group: NDArray[np.int64] | None = None
+    group: Int64s | None = None
     if options.groups is not None:  # the place among the distinct values: there may be millions
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
     segments = None
@@ -206,7 +204,7 @@ def rows_of(
     )
 
 
-def _decisions(options: EvaluateOptions, decision: Floats) -> dict[str, Floats]:
+def _decisions(options: EvaluateOptions, decision: Numbers) -> dict[str, Numbers]:
     """Return decisions by name: of three-way ones what is blocked, and that with what is reviewed."""
     if getattr(options.model, "review_thresholds", msgspec.UNSET) is msgspec.UNSET:
         return {options.decision or BOUNDARY: decision}
@@ -220,7 +218,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
     """Return what is read beside the first score, by role, for the roles that there are."""
     others, score = options.ranked[1:], partial(readers.score_column, scale=options.scale)
 
-    def reaches(column: pl.Series, where: RowFinder, lowest: float) -> NDArray[Any]:
+    def reaches(column: pl.Series, where: RowFinder, lowest: float) -> Numbers:
         """Return which values reach a threshold, compared as the column holds numbers."""
         return (readers.numeric_column(column, where, finite=False) >= lowest).view(np.uint8)
 
@@ -320,7 +318,7 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         spread = options.uncertainty or (made_from.name if made_from else "uncertainty")
         source.require([spread], "the grid's uncertainty (see --uncertainty)")
 
-    def cells(frame: pl.DataFrame, where: RowFinder) -> NDArray[np.uint16]:
+    def cells(frame: pl.DataFrame, where: RowFinder) -> UInt16s:
         scores = readers.numeric_column(frame[score], where, finite=False)
         spreads = None if spread is None else readers.numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
@@ -328,7 +326,7 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
     return [score] if spread is None else [score, spread], cells
 
 
-def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64] | None:
+def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> Floats | None:
     """Return the weights, with classes rescaled to the prevalence asked for.
 
     The sum of weights stays what it was.
@@ -339,11 +337,11 @@ def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> NDArray[np.float64
     if not 0.0 < share < 1.0:
         raise DataError("--prevalence reweights two classes, but the rows have only one.")
     factors = np.array([(1.0 - target) / (1.0 - share), target / share])
-    rescaled: NDArray[np.float64] = factors[rows.label]
+    rescaled: Floats = factors[rows.label]
     return rescaled if rows.weight is None else rescaled * rows.weight
 
 
-def _base_rate(label: NDArray[np.uint8], weight: NDArray[np.float64] | None) -> float:
+def _base_rate(label: UInt8s, weight: Floats | None) -> float:
     """Return the share of positive rows, which does not depend on the order of rows."""
     if weight is None:
         return int(np.count_nonzero(label)) / label.size

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from calibkit.arrays import Numbers
 from calibkit.errors import UsageError
 from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, line, when
-from calibkit.expressions.program import Floats, Inverse, Program, Scores
+from calibkit.expressions.program import Inverse, Program, Scores
 from calibkit.maps.formulas import Maker
 from calibkit.maps.methods import METHODS
 from calibkit.methods.hetcal import model as hetcal
@@ -95,7 +96,7 @@ class _Rows:
         scale = column.measure
         linear, slope = _moved(program, program.link(score, scale), model.precalibrate)
 
-        def function(scores: Floats) -> Floats:
+        def function(scores: Numbers) -> Numbers:
             return moved(model.precalibrate, linear_scores(scores, scale)[0])
 
         self.inverse = Inverse(score, function, slope, Scores.of(column))

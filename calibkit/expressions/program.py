@@ -14,18 +14,15 @@ from typing import Any, Self
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import ONE, Log, Node, Number, Operand, Ref, Rounded, when
 from calibkit.models.model import Column
 from calibkit_kernels.maps import LEAST
 
-Floats = NDArray[Any]
-Int64s = NDArray[np.int64]
-
 #: A monotone function of scores, in their own dtype; its last digits may fall where it rises.
-Function = Callable[[Floats], NDArray[np.float64]]
+Function = Callable[[Numbers], Floats]
 
 #: The largest finite float64 and the first number that float32 rounds to infinity.
 LARGEST = 1.7976931348623157e308
@@ -66,14 +63,14 @@ class Scores(Struct, frozen=True):
         bits = np.array(values, real).view(whole).astype(np.int64)
         return np.where(bits < 0, np.iinfo(whole).min - bits, bits)
 
-    def floats(self, keys: Int64s) -> Floats:
+    def floats(self, keys: Int64s) -> Numbers:
         """Return the floats of whole numbers."""
         real, whole = self._kinds
         found = np.abs(keys).astype(whole).view(real)
         return np.where(keys < 0, -found, found)
 
 
-def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) -> Floats:
+def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) -> Numbers:
     """Return for each cut the first score at which a rising function reaches it; inf: none does."""
     wanted = np.array(cuts, np.float64)
     lowest, highest = scores.keys([scores.low, scores.high])
@@ -87,7 +84,7 @@ def first_reaching(function: Function, cuts: Sequence[float], scores: Scores) ->
     near = np.clip(above - np.arange(_NEAR)[:, None], lowest, highest)
     reached = function(scores.floats(near.ravel())).reshape(near.shape) >= wanted
     above = np.where(reached, near, above).min(axis=0)
-    found: Floats = scores.floats(np.minimum(above, highest)).astype(np.float64)
+    found: Numbers = scores.floats(np.minimum(above, highest)).astype(np.float64)
     return np.where(above > highest, np.inf, found)
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.rows import FloatArray, RowFinder, as_fitted, as_single, numeric_column
 from calibkit.columns.segments import known_codes
@@ -19,8 +19,6 @@ from calibkit.maps.methods import METHODS
 from calibkit.maps.model import SEGMENTS, CalibratorModel
 from calibkit.models.kinds import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
-
-Floats = NDArray[np.float64]
 
 
 def calibrator_applier(model: CalibratorModel) -> Applier:

@@ -9,16 +9,13 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
 from calibkit.columns.segments import known_codes, segment_name
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 #: How far the probabilities of a row may be from summing to 1.
 SUM_SLACK: Final = 1e-4
@@ -53,7 +50,7 @@ class RaterRows(Struct, frozen=True, kw_only=True):
     """
 
     predictions: dict[str, Floats]
-    counts: Counts
+    counts: Int64s
     classes: tuple[str, ...]
     others: pl.DataFrame
     remarks: tuple[Remark, ...]
@@ -65,7 +62,7 @@ class RaterRows(Struct, frozen=True, kw_only=True):
         """What the user should be told of the rows."""
         return (*self.source.warnings, *(remark.text for remark in self.remarks))
 
-    def taken(self, places: NDArray[np.int64]) -> RaterRows:
+    def taken(self, places: Int64s) -> RaterRows:
         """Return the rows of some places, of which messages know where they stood."""
         return replace(
             self,
@@ -76,9 +73,9 @@ class RaterRows(Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def votes(self) -> Counts:
+    def votes(self) -> Int64s:
         """The number of votes of each row."""
-        total: Counts = self.counts.sum(axis=1)
+        total: Int64s = self.counts.sum(axis=1)
         return total
 
 
@@ -187,7 +184,7 @@ def read_predictions(
     return np.ascontiguousarray(matrix / total[:, None])
 
 
-def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Counts:
+def _votes(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Int64s:
     matrix = read_matrix(frame, matched, where)
     wrong = (matrix < 0.0) | (matrix != np.floor(matrix)) | (matrix > 2.0**31)
     said = "not a number of votes", "votes are whole numbers, from 0 to 2^31"
@@ -199,7 +196,7 @@ def _refuse(
     frame: pl.DataFrame,
     matched: Matched,
     matrix: Floats,
-    wrong: NDArray[np.bool_],
+    wrong: Bools,
     where: RowFinder,
     *said: str,
 ) -> None:
@@ -212,7 +209,7 @@ def _refuse(
         where.refuse(column, wrong[:, place], *said)
 
 
-def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> NDArray[np.int64]:
+def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> Int64s:
     """Return the place of each label among the classes: by name, else whole numbers as indices.
 
     Indices are taken where no class has one for a name.

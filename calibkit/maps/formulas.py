@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
+from calibkit.arrays import Numbers
 from calibkit.expressions.nodes import Log, Node, Operand, Ref, clipped, steps
-from calibkit.expressions.program import Floats, Function, Inverse, Program, Scores
+from calibkit.expressions.program import Function, Inverse, Program, Scores
 from calibkit.maps.model import ScoreMap
 from calibkit.models.model import Column
 from calibkit_kernels.maps import LEAST
@@ -71,7 +72,7 @@ class Maker(Struct, frozen=True):
         return self.of_segment(name, made)
 
     def of_piece(
-        self, name: str, x: Node, found: Sequence[tuple[Floats, Floats]], place: int
+        self, name: str, x: Node, found: Sequence[tuple[Numbers, Numbers]], place: int
     ) -> Node:
         """Return a number of the piece that x lies on: of each map its knots, and tables of pieces."""
         values = [steps(x, knots.tolist(), tables[place].tolist()) for knots, tables in found]

@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from calibkit.arrays import Floats
 from calibkit.errors import DataError
-from calibkit.maps.method import Float64s, Found, Method, Points, Writer
+from calibkit.maps.method import Found, Method, Points, Writer
 from calibkit.maps.model import ScoreMap
 from calibkit.numerics.logistic import fit_logistic, fit_rising_spline
 from calibkit.options.calibrate import MapOptions
@@ -108,7 +109,7 @@ def flat_note(points: Points, what: str, *, flat: bool) -> str | None:
 
 
 def refuse_separated(
-    points: Points, x: Float64s, positive: Float64s, negative: Float64s, way_out: str
+    points: Points, x: Floats, positive: Floats, negative: Floats, way_out: str
 ) -> None:
     """Raise `DataError` where the likelihood of a line on x has no finite maximum."""
     if is_separated(x, positive, negative):
@@ -122,7 +123,7 @@ def refuse_separated(
         )
 
 
-def refuse_steep(points: Points, x: Float64s, positive: Float64s, negative: Float64s) -> None:
+def refuse_steep(points: Points, x: Floats, positive: Floats, negative: Floats) -> None:
     """Raise `DataError` where the likelihood of a rising map of x has no finite maximum."""
     ones, zeros = x[positive > 0], x[negative > 0]
     if not ones.size or not zeros.size or ones.min() >= zeros.max():
@@ -230,7 +231,7 @@ NONE = Method(lambda *_: Found({}), write_as_it_is, program_as_it_is, lambda _: 
 
 
 #: Where to put the knots of some points, given rising scores and the weights of both classes.
-Knots = Callable[[Float64s, Float64s, Float64s], Float64s]
+Knots = Callable[[Floats, Floats, Floats], Floats]
 
 #: From here on squares of differences of scores may be infinite.
 _HUGE: Final = 1e150
@@ -267,7 +268,7 @@ def fit_rising_logit(
     return Found(fields, flat_note(points, "every slope is", flat=not found.slopes.any()))
 
 
-def _ends(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
+def _ends(x: Floats, positive: Floats, negative: Floats) -> Floats:
     """Return the lowest and the highest score that has weight.
 
     A slope that goes over in a line from one end to the other is that of a quadratic function.
@@ -276,7 +277,7 @@ def _ends(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
     return np.unique(held[[0, -1]])
 
 
-def _spread(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
+def _spread(x: Floats, positive: Floats, negative: Floats) -> Floats:
     """Return distinct quantiles of scores, each class half of the weight.
 
     They lie where scores of both classes do, so that each slope moves rows of both.
@@ -288,7 +289,7 @@ def _spread(x: Float64s, positive: Float64s, negative: Float64s) -> Float64s:
     return np.unique(x[places].clip(min(low, high), max(low, high)))
 
 
-def pieces(one: ScoreMap) -> tuple[Float64s, Float64s]:
+def pieces(one: ScoreMap) -> tuple[Floats, Floats]:
     """Return the knots, and of the pieces they part: knot, logit, slope and half the bend there.
 
     On a piece the logit is ``logit + d (slope + bend d)``, d the distance from its knot; the first

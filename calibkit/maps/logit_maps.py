@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,14 +19,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s
 from calibkit.columns.patterns import match_columns, odd_length
 from calibkit.columns.rows import Remark, merge_remarks, numeric_column
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import (
     LEAST_PROBABILITY,
-    Counts,
-    Floats,
     RaterOptions,
     RaterRows,
     logits_of,
@@ -70,10 +69,10 @@ class StoredRows(Struct, frozen=True, kw_only=True, dict=True):
 
     #: Rows x classes: probabilities or logits, as `scale` says, and votes; rows x further columns.
     prediction: Floats
-    counts: Counts
+    counts: Int64s
     features: Floats
     #: A word for each row, of which folds are made (`calibkit.numerics.hashes`).
-    key: NDArray[np.uint64]
+    key: UInt64s
     scale: str
     #: What a model says of the columns of the prediction, and the hash of the rows as read.
     column: Column
@@ -226,7 +225,7 @@ def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, 
     return read
 
 
-def _columns(matrices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _columns(matrices: Mapping[str, Numbers]) -> dict[str, Numbers]:
     """Return the columns of matrices by the name of the matrix and their place."""
     return {
         f"{name}{place:x}": values
@@ -235,7 +234,7 @@ def _columns(matrices: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
     }
 
 
-def _hashes(columns: Mapping[str, NDArray[Any]]) -> NDArray[np.uint64]:
+def _hashes(columns: Mapping[str, Numbers]) -> UInt64s:
     """Return a hash of each row, block by block so that it stays in the cache."""
     rows = range(0, next(iter(columns.values())).size, _BLOCK_ROWS)
     return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
@@ -285,12 +284,12 @@ class LogitMap(Struct, frozen=True, kw_only=True):
 
 def fit_logit_map(
     logits: Floats,
-    counts: Counts,
+    counts: Int64s,
     method: str,
     regularization: tuple[float, float] | None = (0.0, 0.0),
     *,
     folds: Folds | None = None,
-    chosen: NDArray[np.bool_] | None = None,
+    chosen: Bools | None = None,
 ) -> LogitMap:
     """Fit a map of logits to votes by penalised maximum likelihood.
 
@@ -354,8 +353,8 @@ class VotedLogits(Struct, frozen=True):
     """Rows x classes of logits and votes, and which rows count (None: all)."""
 
     logits: Floats
-    counts: Counts
-    chosen: NDArray[np.bool_] | None = None
+    counts: Int64s
+    chosen: Bools | None = None
 
     def likelihood(self, weights: Floats, intercept: Floats) -> Likelihood:
         """Return the likelihood at a map, summed block by block; weights as those of `LogitMap`."""

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Numbers
 from calibkit.columns.weights import Unit
 from calibkit.maps.model import ScoreMap
 from calibkit.numerics.sums import cut, each_block
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
     from calibkit.maps.formulas import Maker
 
-Floats = NDArray[Any]
-Counts = NDArray[Any]
-Float64s = NDArray[np.float64]
 
 #: What writes the results of scores to arrays, one for each column that a method adds.
 Writer = Callable[..., object]
@@ -39,9 +36,9 @@ class Points(Struct, frozen=True, dict=True):
     ``probability``, ``logit`` or ``raw``; `what` says which rows these are, for messages.
     """
 
-    score: Floats
-    count: Counts
-    positive: Counts
+    score: Numbers
+    count: Numbers
+    positive: Numbers
     unit: Unit
     scale: str
     what: str = "the rows"
@@ -61,7 +58,7 @@ class Points(Struct, frozen=True, dict=True):
         """How many rows are positive, or what they weigh."""
         return self.unit.amount(self.totals[1])
 
-    def linear(self, threads: int = 1) -> Float64s:
+    def linear(self, threads: int = 1) -> Floats:
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
         if self.scale != "probability":
             return self.score.astype(np.float64)
@@ -70,7 +67,7 @@ class Points(Struct, frozen=True, dict=True):
         each_block(lambda score, part: maps.log_odds(score, LEAST, part), arrays, blocks, threads)
         return out
 
-    def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Float64s, Float64s]:
+    def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Floats, Floats]:
         """Return what positive and what negative rows of each score weigh.
 
         `smoothed`: each row counts as a share of both classes instead, by Platt's targets: a
@@ -173,9 +170,7 @@ class Method(Struct, frozen=True):
         plain = {name: np.asarray(value).tolist() for name, value in found.fields.items()}
         return ScoreMap(clip=clip, **plain), tuple(filter(None, [found.warning]))
 
-    def mapped(
-        self, one: ScoreMap, score: Floats, scale: str, threads: int
-    ) -> tuple[Float64s, ...]:
+    def mapped(self, one: ScoreMap, score: Numbers, scale: str, threads: int) -> tuple[Floats, ...]:
         """Return what a map makes of scores, an array for each column that is added."""
         out = tuple(np.empty(score.size) for _ in self.added)
         each_block(self.writer(one, scale), (score, *out), cut(0, score.size), threads)

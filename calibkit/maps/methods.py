@@ -19,9 +19,10 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
+from calibkit.arrays import Floats
 from calibkit.errors import DataError
 from calibkit.maps import lines, steps
-from calibkit.maps.method import Float64s, Method, Points, together
+from calibkit.maps.method import Method, Points, together
 from calibkit.maps.model import Candidate
 from calibkit.numerics.hashes import FOLD, salt_of
 from calibkit.options.calibrate import SCORE_METHODS, MapOptions
@@ -201,16 +202,16 @@ class HeldOut(Struct, frozen=True, dict=True):
     there is one of each row.  `times` is how often each row was held out.
     """
 
-    log_loss: Float64s
-    brier: Float64s
-    weight: Float64s
+    log_loss: Floats
+    brier: Floats
+    weight: Floats
     times: int
 
     @cached_property
     def _total(self) -> float:
         return float(np.add.reduce(self.weight.ravel()))
 
-    def _mean(self, values: Float64s) -> float:
+    def _mean(self, values: Floats) -> float:
         return float(np.add.reduce((values * self.weight).ravel())) / self._total
 
     def mean(self, measure: str) -> float:

@@ -17,8 +17,7 @@ from calibkit.models.model import Model, Provenance, Resolution, known
 from calibkit.options.calibrate import CLASS_METHODS, SCORE_METHODS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from calibkit.arrays import Floats
 
 #: The version of a calibrator of scores.
 SCORE_VERSION: Final = 1
@@ -207,7 +206,7 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if found != (shape, (classes,)):
             raise ModelError(f"weights and intercept do not fit {classes} classes")
 
-    def arrays(self, classes: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def arrays(self, classes: int) -> tuple[Floats, Floats]:
         """Return weights (of a temperature one number) and intercept."""
         import numpy as np
 

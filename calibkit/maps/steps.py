@@ -17,11 +17,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.errors import DataError
 from calibkit.maps.lines import falling_note, platt_line
-from calibkit.maps.method import Float64s, Floats, Found, Method, Points, Writer
+from calibkit.maps.method import Found, Method, Points, Writer
 from calibkit.maps.model import ScoreMap
 from calibkit.numerics.isotonic import pool, pool_block
 from calibkit.numerics.sums import cut, each_block
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
     from calibkit.maps.formulas import Maker
 
-Int64s = NDArray[np.int64]
 
 _BUCKETS_A_KNOT: Final = 4
 _MOST_BUCKETS: Final = 65_536
@@ -55,14 +54,14 @@ def steps_program(maker: Maker) -> tuple[Node, ...]:
     return (maker.steps("step", lambda one: ((one.knots or [])[1:], one.values or [])),)
 
 
-def starts_of(knots: Float64s) -> Int64s:
+def starts_of(knots: Floats) -> Int64s:
     """Return where each bucket of knots begins: some buckets for each knot."""
     starts = np.empty(min(_BUCKETS_A_KNOT * knots.size + 1, _MOST_BUCKETS) + 1, np.int64)
     bucket_starts(knots, starts)
     return starts
 
 
-def without_repeats(knots: Float64s, values: Float64s) -> dict[str, Float64s]:
+def without_repeats(knots: Floats, values: Floats) -> dict[str, Floats]:
     """Return the fields of a map without steps of no width and without steps that change nothing.
 
     `knots` do not fall; of equal ones the last one holds.
@@ -73,7 +72,7 @@ def without_repeats(knots: Float64s, values: Float64s) -> dict[str, Float64s]:
     return {"knots": knots[changes], "values": values[changes]}
 
 
-def broken_line(one: ScoreMap) -> tuple[Float64s, Float64s]:
+def broken_line(one: ScoreMap) -> tuple[Floats, Floats]:
     """Return the knots, and of the pieces they part: knot, value and slope there.
 
     The first and the last piece are flat; so is one too narrow for a slope that is a number.
@@ -91,7 +90,7 @@ def write_broken_line(one: ScoreMap, _: str) -> Writer:
     """Return what writes the line between the knots on both sides of each score."""
     knots, (starts, levels, slopes) = broken_line(one)
 
-    def write(score: Floats, out: Float64s) -> None:
+    def write(score: Numbers, out: Floats) -> None:
         x = score.astype(np.float64)
         piece = np.searchsorted(knots, x, side="right")
         value = slopes[piece] * (x - starts[piece]) + levels[piece]
@@ -129,7 +128,7 @@ def fit_histogram(points: Points, options: MapOptions, _: list[Points]) -> Found
     return Found(without_repeats(own, values))
 
 
-def _bins(falling: Floats, points: Points, options: MapOptions) -> tuple[Float64s, Float64s]:
+def _bins(falling: Numbers, points: Points, options: MapOptions) -> tuple[Floats, Floats]:
     """Return the lower edges of bins of values that fall with the scores, and their midpoints."""
     bins = options.bins or DEFAULTS["bins"]
     if options.bin_strategy == "equal-width":
@@ -139,7 +138,7 @@ def _bins(falling: Floats, points: Points, options: MapOptions) -> tuple[Float64
     return edges, (edges + np.append(edges[1:], 1.0)) / 2
 
 
-def _places(falling: Floats, edges: Float64s) -> list[slice]:
+def _places(falling: Numbers, edges: Floats) -> list[slice]:
     """Return where the values of each bin stand, in values that fall."""
     cuts = np.searchsorted(falling[::-1], edges[1:], side="left")
     ends = falling.size - np.array([0, *cuts, falling.size])
@@ -165,7 +164,7 @@ def fit_scaling_binning(points: Points, options: MapOptions, parts: list[Points]
     return Found({"a": a, "b": b, **without_repeats(edges, values)}, falling_note(points, a))
 
 
-def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
+def _falling(points: Points, a: float, b: float) -> tuple[Floats, Points]:
     """Return g of each point from high to low, and the points in this order."""
     g = _line(a, b, points.scale)(points.score)
     if a >= 0.0:
@@ -174,7 +173,7 @@ def _falling(points: Points, a: float, b: float) -> tuple[Float64s, Points]:
     return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
 
 
-def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
+def _bin_means(g: Floats, points: Points, edges: Floats) -> Floats:
     """Return the mean of g in each bin, NaN where no row is."""
     means = np.full(edges.size, np.nan)
     for k, own in enumerate(_places(g, edges)):
@@ -185,10 +184,10 @@ def _bin_means(g: Float64s, points: Points, edges: Float64s) -> Float64s:
     return means
 
 
-def _line(a: float, b: float, scale: str) -> Callable[[Floats], Float64s]:
+def _line(a: float, b: float, scale: str) -> Callable[[Numbers], Floats]:
     """Return g = expit(a x + b) as a function of scores."""
 
-    def g(score: Floats) -> Float64s:
+    def g(score: Numbers) -> Floats:
         out = np.empty(score.size)
         line_map(score, a, b, scale == "probability", LEAST, 0.0, out)
         return out
@@ -237,7 +236,7 @@ def fit_centred(points: Points, options: MapOptions, _: list[Points]) -> Found:
     return Found({"knots": knots.clip(low, high), "values": values})
 
 
-def _pools(points: Points, threads: int) -> tuple[list[slice], Float64s, Float64s, Float64s]:
+def _pools(points: Points, threads: int) -> tuple[list[slice], Floats, Floats, Floats]:
     """Return the places, the lowest and highest score, and the value of each pool, rising."""
     blocks = cut(0, points.score.size)
     found = pool(each_block(pool_block, (points.count, points.positive), blocks, threads))[::-1]
@@ -285,7 +284,7 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
     return Found(lower | {"high_knots": score[last], "high": high[last]})
 
 
-def _added(count: Int64s, positive: Int64s, weight: int, complement: bool) -> Float64s:
+def _added(count: Int64s, positive: Int64s, weight: int, complement: bool) -> Floats:
     """Return the isotonic fit at each point with a positive row added there, or 1 minus it."""
     rows, hits = np.zeros((2, count.size + 1), np.int64)
     np.cumsum(count, dtype=np.int64, out=rows[1:])
@@ -303,7 +302,7 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
     high_knots = np.nextafter(np.array(one.high_knots or []), np.inf)  # a step begins right above
     low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
 
-    def write(score: Floats, calibrated: Float64s, low: Float64s, high: Float64s) -> None:
+    def write(score: Numbers, calibrated: Floats, low: Floats, high: Floats) -> None:
         step_map(score, low_knots, low_values, low_starts, 0.0, low)
         step_map(score, high_knots, high_values, high_starts, 0.0, high)
         whole = 1.0 - low + high

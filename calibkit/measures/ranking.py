@@ -9,7 +9,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from calibkit.arrays import Numbers
+from calibkit.arrays import Int64s, Numbers
 from calibkit.measures.views import Shares, View, filled, metric, once
 from calibkit.models.model import Range
 from calibkit.numerics.bounds import Bound
@@ -97,7 +97,7 @@ def precision_recall_area(view: View) -> float | None:
     return math.fsum(parts) / view.positives
 
 
-def _cumulative(view: View) -> Iterator[NDArray[np.int64]]:
+def _cumulative(view: View) -> Iterator[Int64s]:
     """Yield the rows, then the positive rows, at or above each score."""
     return (np.cumsum(counts, dtype=np.int64) for counts in (view.count, view.positive))
 

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import score_column
@@ -343,7 +343,7 @@ class _Judged(Struct, frozen=True):
     precision: float | None
     recall: float | None
     counts: tuple[int, int] | None  # alerts that are right, and all alerts, where they are a draw
-    hit: NDArray[np.bool_] | None  # of test rows those that are positive and selected
+    hit: Bools | None  # of test rows those that are positive and selected
 
 
 def _judged(

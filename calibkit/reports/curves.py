@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of
 from calibkit.evaluation.findings import ALL
@@ -161,7 +161,7 @@ def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
     return pl.DataFrame(table, schema_overrides={"area": pl.Float64})
 
 
-def visible(x: NDArray[Any], y: NDArray[Any]) -> NDArray[np.int64]:
+def visible(x: Numbers, y: Numbers) -> Int64s:
     """Return which points of a line to draw: `MOST_POINTS` at most, evenly spread along it."""
     if x.size <= MOST_POINTS:
         return np.arange(x.size)
@@ -326,7 +326,7 @@ def _risks(view: View) -> pl.DataFrame:
     return pl.DataFrame({"name": view.name, "confidence": -sure[shown], **shares}, schema=_RISKS)
 
 
-def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:
+def aurc(rows: Numbers, errors: Numbers) -> float:
     """Return the area under risk over coverage: the mean risk over all numbers of rows kept.
 
     `rows` and the `errors` among them are those of each degree of sureness, the surest first; of rows
@@ -344,12 +344,12 @@ def aurc(rows: NDArray[Any], errors: NDArray[Any]) -> float:
     return float(np.sum(missed * inverse + share * (rows - before * inverse)) / total)
 
 
-def _harmonic(numbers: NDArray[Any]) -> NDArray[np.float64]:
+def _harmonic(numbers: Numbers) -> Floats:
     """Return the sums 1 + 1/2 + … + 1/n: written out for small n, else by their expansion."""
     small = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, 1001))])
     n = np.maximum(numbers, 1).astype(np.float64)
     large = np.log(n) + np.euler_gamma + 1.0 / (2.0 * n) - 1.0 / (12.0 * n**2)
-    found: NDArray[np.float64] = np.where(numbers <= 1000, small[np.minimum(numbers, 1000)], large)
+    found: Floats = np.where(numbers <= 1000, small[np.minimum(numbers, 1000)], large)
     return found
 
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from calibkit.arrays import Floats
 from calibkit.bins.binning import check_bins, fit_grid, grid_frame, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
@@ -22,7 +23,6 @@ from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cen
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 #: Log-odds beyond which nothing is told apart: those of probabilities of a millionth.
 FARTHEST = 13.8

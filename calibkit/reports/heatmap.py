@@ -20,9 +20,9 @@ import msgspec
 import numpy as np
 import polars as pl
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from calibkit.apply.apply import apply_model, plan_application
+from calibkit.arrays import Bools, Floats
 from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.weights import in_units
@@ -41,7 +41,6 @@ from calibkit.reports.style import Points, Sheet
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Floats = NDArray[np.float64]
 
 #: Colours that stand out from the blue and yellow of the cells.
 OUTLINES = ("#FF4B00", "#FFFFFF", "#00E5C8", "#FF9FDB", "#E69F00", "#A5D8FF", "#BFBFBF", "#FFF100")
@@ -330,7 +329,7 @@ def _chained(segments: list[list[Point]]) -> list[list[Point]]:
     return lines
 
 
-def _runs(marked: NDArray[np.bool_], ends: Floats) -> list[tuple[float, float]]:
+def _runs(marked: Bools, ends: Floats) -> list[tuple[float, float]]:
     """Return the stretches of marked intervals; interval i lies between ends i - 1 and i."""
     steps = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]])))
     return [(float(ends[start - 1]), float(ends[stop - 1])) for start, stop in steps.reshape(-1, 2)]

@@ -11,6 +11,7 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats
 from calibkit.columns.patterns import find_features, match_columns, natural_key
 from calibkit.columns.rows import FloatArray, OffendingRows, RowFinder, missing_mask, numeric_column
 from calibkit.errors import DataError, UsageError
@@ -114,8 +115,6 @@ class Report(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 T = TypeVar("T")
-Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 PROBS, COUNTS = "prob_*", "count_*"
 
@@ -165,7 +164,7 @@ class Values(Struct, frozen=True):
 
     column: pl.Series
     where: RowFinder  # finds these rows in the inputs
-    present: Mask  # which rows of the inputs have a value
+    present: Bools  # which rows of the inputs have a value
 
     def placed(self, values: NDArray[np.generic]) -> Floats:
         """Return one number for each row of the inputs, NaN where it lacks one."""
@@ -218,13 +217,7 @@ class Findings:
         return None
 
     def rows(
-        self,
-        level: str,
-        check: str,
-        values: Values,
-        offends: Mask,
-        problem: str,
-        advice: str = "",
+        self, level: str, check: str, values: Values, offends: Bools, problem: str, advice: str = ""
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
         if offends.any():

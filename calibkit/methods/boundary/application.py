@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.bins.binning import Levels
 from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, as_fitted, is_text
@@ -23,17 +22,14 @@ from calibkit.models.kinds import ACTIONS, LEVEL, Reads, Request, find_columns
 from calibkit.summaries.edges import assign
 from calibkit_kernels.maps import margins
 
-Floats = NDArray[Any]
-Rows = NDArray[np.int64] | slice
+Rows = Int64s | slice
 #: The group of the values with too few positives, and of those that the fit has not seen.
 OTHER = "other"
 #: The key that is no column but the number of the row.
 ROW_NUMBER = "row-number"
 
 
-def row_levels(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None
-) -> NDArray[np.uint16]:
+def row_levels(model: BoundaryModel, score: Numbers, uncertainty: Numbers | None) -> UInt16s:
     """Return the uncertainty level of each row.
 
     `model`: the boundary; `score`, `uncertainty`: the columns, in the dtypes of the fit;
@@ -62,7 +58,7 @@ def row_levels(
     return levels.of(uncertainty, score.size)
 
 
-def spread_of(model: BoundaryModel, arrays: Mapping[str, Floats]) -> Floats | None:
+def spread_of(model: BoundaryModel, arrays: Mapping[str, Numbers]) -> Numbers | None:
     """Return the uncertainty of rows by role, of several ones the cell of each row."""
     if model.partition is msgspec.UNSET:
         return arrays.get("uncertainty")
@@ -70,21 +66,21 @@ def spread_of(model: BoundaryModel, arrays: Mapping[str, Floats]) -> Floats | No
     return CellGrid(tuple(model.spreads), edges).of([arrays[role] for role in model.spreads])
 
 
-def _numbers(thresholds: Sequence[Threshold]) -> NDArray[np.float64]:
+def _numbers(thresholds: Sequence[Threshold]) -> Floats:
     return np.array([threshold_value(value) for value in thresholds])
 
 
-def level_thresholds(model: BoundaryModel) -> NDArray[np.float64]:
+def level_thresholds(model: BoundaryModel) -> Floats:
     """Return the threshold of each level: NaN for never, -inf for always."""
     if model.order == "uncertainty-score":
         return model.thresholds()
     assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
     lowest = np.concatenate([[-np.inf], np.array(model.score_edges, np.float64), [np.nan]])
-    found: NDArray[np.float64] = lowest[len(model.score_edges) + 1 - np.array(model.take)]
+    found: Floats = lowest[len(model.score_edges) + 1 - np.array(model.take)]
     return found
 
 
-def group_codes(model: BoundaryModel, by: pl.Series) -> NDArray[np.int64]:
+def group_codes(model: BoundaryModel, by: pl.Series) -> Int64s:
     """Return the number of each row's group; of rows without one that of ``other``, or one more."""
     names = tuple(model.groups or ())
     code = known_codes(by, names)
@@ -92,8 +88,8 @@ def group_codes(model: BoundaryModel, by: pl.Series) -> NDArray[np.int64]:
 
 
 def _by_rule(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None
-) -> Iterator[tuple[BoundaryModel, Rows, Floats, NDArray[np.uint16]]]:
+    model: BoundaryModel, score: Numbers, uncertainty: Numbers | None, by: pl.Series | None
+) -> Iterator[tuple[BoundaryModel, Rows, Numbers, UInt16s]]:
     """Yield the boundary without groups of each segment, its rows, their scores and levels.
 
     Rows without a group are decided by the boundary of all rows together.
@@ -113,8 +109,8 @@ def _by_rule(
 
 
 def levels_of(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
-) -> tuple[NDArray[np.uint16], NDArray[np.float64]]:
+    model: BoundaryModel, score: Numbers, uncertainty: Numbers | None, by: pl.Series | None = None
+) -> tuple[UInt16s, Floats]:
     """Return the uncertainty level of each row, and the isotonic probability there (else NaN)."""
     level, chance = np.zeros(score.size, np.uint16), np.full(score.size, np.nan)
     for rule, rows, own, place in _by_rule(model, score, uncertainty, by):
@@ -129,8 +125,8 @@ def levels_of(
 
 
 def probabilities(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
-) -> NDArray[np.float64]:
+    model: BoundaryModel, score: Numbers, uncertainty: Numbers | None, by: pl.Series | None = None
+) -> Floats:
     """Return the probability with which each row is positive: 0 or 1 unless chance plays a part."""
     found = np.empty(score.size)
     for rule, rows, own, level in _by_rule(model, score, uncertainty, by):
@@ -148,14 +144,14 @@ def probabilities(
     return found
 
 
-def reviewed(model: BoundaryModel, score: Floats, uncertainty: Floats | None) -> NDArray[np.bool_]:
+def reviewed(model: BoundaryModel, score: Numbers, uncertainty: Numbers | None) -> Bools:
     """Return which rows are reviewed: below the threshold of block, and not below that of review."""
     assert model.review_thresholds is not msgspec.UNSET
     level, lowest = row_levels(model, score, uncertainty), level_thresholds(model)
     return (score >= _numbers(model.review_thresholds)[level]) & ~(score >= lowest[level])
 
 
-def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.uint8]:
+def draw(chance: Floats, keys: pl.Series, seed: int) -> UInt8s:
     """Decide rows at random, each by the hash of its key.
 
     A row is positive iff u < its probability, u being the first 13 hexadecimal digits of
@@ -170,8 +166,8 @@ def draw(chance: NDArray[np.float64], keys: pl.Series, seed: int) -> NDArray[np.
 
 
 def decide(
-    model: BoundaryModel, score: Floats, uncertainty: Floats | None, by: pl.Series | None = None
-) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    model: BoundaryModel, score: Numbers, uncertainty: Numbers | None, by: pl.Series | None = None
+) -> tuple[UInt8s, Floats]:
     """Return the decision (0 or 1) and the margin of each row.
 
     The margin is score minus threshold, in logits for scores that are probabilities; NaN where the

@@ -46,6 +46,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, UInt16s
 from calibkit.bins.binning import GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
@@ -66,7 +67,6 @@ from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
 
-Places = NDArray[np.uint16]
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
 #: The numbers of levels that ``--uncertainty-bins auto`` tries.
@@ -177,7 +177,7 @@ def choose_among(summaries: list[Summary]) -> Choice:
     return _choose(summaries[0], summaries, None)
 
 
-def _choose(base: Summary, summaries: list[Summary], places: list[Places] | None) -> Choice:
+def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | None) -> Choice:
     """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
     options = base.planned.options
     base.need_classes()
@@ -232,7 +232,7 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
 
 def _count_finely(
     data: ScoreRows, plans: list[Plan]
-) -> tuple[Summary, list[Summary], list[Places]]:
+) -> tuple[Summary, list[Summary], list[UInt16s]]:
     """Count rows once, over levels that refine those of all candidates.
 
     Returned are the summary over these levels, and each candidate's with its level of every one.
@@ -476,13 +476,13 @@ class Margins(Struct, frozen=True):
     """Where the rows of a deal lie beside the boundaries fitted without their folds."""
 
     bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected
-    above: NDArray[np.int64]  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
+    above: Int64s  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
 
-    def taken(self, cut: int | None) -> NDArray[np.bool_]:
+    def taken(self, cut: int | None) -> Bools:
         """Return which entries are selected from a bin up; none for None."""
         return self.bins >= (_BINS if cut is None else cut)
 
-    def move(self, goal: CountGoal) -> tuple[NDArray[np.float64], int | None]:
+    def move(self, goal: CountGoal) -> tuple[Floats, int | None]:
         """Return what each part holds above the margin at which a goal's bound just holds.
 
         That is a share of one bin's rows, as many as meet the bound with equality; tied rows are not
@@ -542,7 +542,7 @@ def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> 
     return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1].astype(np.int64))
 
 
-def _spread(tally: Tally, regressor: NDArray[np.float64]) -> float:
+def _spread(tally: Tally, regressor: Floats) -> float:
     """Return the range of the middle half of all rows; 1 where it is no positive number."""
     reached = np.cumsum(tally.count.astype(np.float64))
     middle = np.searchsorted(reached, reached[-1] * np.array([0.25, 0.75]))

@@ -13,8 +13,8 @@ from functools import partial
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.bins.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
@@ -96,9 +96,7 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     return replace(fitted, model=replace(model, columns=columns, **rule))
 
 
-def split_rows(
-    data: ScoreRows, options: BoundaryOptions, times: NDArray[np.float64] | None = None
-) -> Stack:
+def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None = None) -> Stack:
     """Return the rows of each segment; those with too few positives share one.
 
     `times` says how often each row counts for that; None: once.

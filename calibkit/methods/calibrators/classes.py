@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
@@ -28,8 +28,6 @@ from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import RowState, sources_of
 from calibkit.summaries.states import Fitted, State, about, finished, options_of
-
-Floats = NDArray[np.float64]
 
 #: What is compared, from simple to complex.
 CANDIDATES: Final = ("none", "temperature", "vector", "matrix")
@@ -170,9 +168,7 @@ def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, 
     return first_good([*table.values()], measure), [*table.values()]
 
 
-def _judged(
-    rows: StoredRows, fold: NDArray[np.uint8], maps: list[list[LogitMap]]
-) -> tuple[Floats, Floats]:
+def _judged(rows: StoredRows, fold: UInt8s, maps: list[list[LogitMap]]) -> tuple[Floats, Floats]:
     """Return the mean losses of a vote under maps, each on the fold that it was not fitted on.
 
     They are by measure and map; with them come the standard errors of the mean differences, over rows,

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Numbers, UInt8s
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import Remark
@@ -226,7 +226,7 @@ class _Given(Struct, frozen=True, dict=True):
         return found
 
     @cached_property
-    def columns(self) -> dict[str, NDArray[Any]]:
+    def columns(self) -> dict[str, Numbers]:
         """Score, label (0 where there is none) and segment of each row, and its weight if any."""
         rows, size, by = self.rows, self.rows.score.size, self.segments
         found = {
@@ -236,7 +236,7 @@ class _Given(Struct, frozen=True, dict=True):
         }
         return found if rows.weight is None else {**found, "weight": rows.weight}
 
-    def counted(self, part: NDArray[np.uint8] | None = None) -> Tally:
+    def counted(self, part: UInt8s | None = None) -> Tally:
         """Return the tally of the rows, a level for each segment."""
         columns = self.columns["score"], self.columns["by"], self.columns["label"]
         levels = 1 if self.segments is None else len(self.segments.names)

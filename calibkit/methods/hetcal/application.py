@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import polars as pl
 from msgspec import UNSET
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int32s
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.maps import Maps, moved
@@ -20,9 +20,6 @@ from calibkit.models.kinds import Reads, Request, find_columns
 from calibkit.runtime.threads import thread_count
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
-
-Floats = NDArray[np.float64]
-Leaves = NDArray[np.int32]
 
 #: Rows that one thread works on at a time.
 _BLOCK = 65_536
@@ -82,7 +79,7 @@ class HetcalApplier:
             list(pool.map(work, range(0, linear.size, _BLOCK)))
         return [pl.Series(probability), pl.Series(first)]
 
-    def _judged(self, score: Floats, values: Floats) -> tuple[Floats, Leaves]:
+    def _judged(self, score: Floats, values: Floats) -> tuple[Floats, Int32s]:
         """Return the probability of each row, and its leaf in the first partition."""
         here, final, first = np.ascontiguousarray(values), self.model.final, None
         total = np.zeros(score.size)

@@ -8,22 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Features, Node, Tree
 from calibkit.summaries.row_store import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-Used = NDArray[np.bool_]
 
 CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.AUC}
 
@@ -44,7 +40,7 @@ _ROUNDED_BITS: Final = 62
 _FEWEST: Final = 512
 
 #: Tells which features each of so many nodes of a level may use: nodes x features.
-Subsets = Callable[[int], Used]
+Subsets = Callable[[int], Bools]
 
 
 class Rules(Struct, frozen=True):
@@ -78,7 +74,7 @@ class Grower:
     def __init__(
         self,
         features: Features,
-        payload: NDArray[Any],
+        payload: Numbers,
         rules: Rules,
         arrays: Arrays | None = None,
         *,
@@ -98,11 +94,11 @@ class Grower:
 
     def grow(
         self,
-        used: Used | None = None,
+        used: Bools | None = None,
         pool: Executor | None = None,
         threads: int = 1,
         subsets: Subsets | None = None,
-    ) -> tuple[Tree, NDArray[np.int32]]:
+    ) -> tuple[Tree, Int32s]:
         """Return a tree, its nodes level by level, and the leaf of each row (-1: not grown on).
 
         A node is split by the largest gain (ties: the first feature, the lowest cut), unless it is at
@@ -141,7 +137,7 @@ class Grower:
         spans: Int64s,
         totals: Int64s,
         depth: int,
-        allowed: NDArray[np.bool_] | None,
+        allowed: Bools | None,
         pool: Executor | None,
         threads: int,
     ) -> Floats:
@@ -175,7 +171,7 @@ class Grower:
             work(heavy)
         return splits
 
-    def _nodes(self, spans: Int64s, hopeless: NDArray[np.bool_]) -> Int64s:
+    def _nodes(self, spans: Int64s, hopeless: Bools) -> Int64s:
         """Return the nodes of a level as the search takes them.
 
         Where histograms are kept, the larger of two siblings is its parent less the smaller one.
@@ -271,7 +267,7 @@ class Vectors:
         unit = math.ldexp(1.0, -self.room)
         return Rules(self.kind, max_depth, min_leaf, unit, self.least, row)
 
-    def of(self, score: Floats, label: NDArray[np.uint8], weight: Int64s) -> Int64s:
+    def of(self, score: Floats, label: UInt8s, weight: Int64s) -> Int64s:
         """Return the vector of each row.
 
         Weight and that of a positive; for the AUC also score and squared score of a positive, and
@@ -313,9 +309,9 @@ class Growth:
         pool: Executor | None = None,
         threads: int = 1,
         *,
-        used: Used | None = None,
+        used: Bools | None = None,
         subsets: Subsets | None = None,
-        counts: NDArray[np.uint8] | None = None,
+        counts: UInt8s | None = None,
     ) -> Tree:
         """Return a tree grown on all rows, on some, or on each as often as `counts` says.
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int32s, Numbers
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
 from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
@@ -22,11 +21,6 @@ from calibkit.runtime.progress import steps
 from calibkit_kernels import criteria
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-Ends = NDArray[np.int32]
-
 
 #: How partitions follow each other unless the user says otherwise: at most how many, their depth, the
 #: least rows of a part, the share of features that one may use, and after how many without a gain on
@@ -58,7 +52,7 @@ class Steps(Struct):
 
     score: Floats
     parts: list[tuple[Tree, Maps]] = []
-    held_ends: list[NDArray[Any]] = []
+    held_ends: list[Numbers] = []
     losses: list[float] = []
     best: int = 0
 
@@ -122,12 +116,7 @@ class Booster:
         return made
 
     def _maps(
-        self,
-        tree: Tree,
-        ends: Ends,
-        score: Floats,
-        payload: NDArray[Any],
-        used: NDArray[np.bool_] | None,
+        self, tree: Tree, ends: Int32s, score: Floats, payload: Numbers, used: Bools | None
     ) -> Maps:
         """Return the step of each node: a Newton step, made small; or Platt's map of some rows."""
         if self.options.partition == "sequential":
@@ -213,9 +202,7 @@ def _best_count(losses: Sequence[Sequence[float]]) -> int:
     return int(np.argmin(total)) + 1 if shortest else 0
 
 
-def _held_out_scores(
-    rows: HetcalRows, held: list[NDArray[np.bool_]], runs: list[Steps], count: int
-) -> Floats:
+def _held_out_scores(rows: HetcalRows, held: list[Bools], runs: list[Steps], count: int) -> Floats:
     """Return the linear score of each row by the run that did not learn from it."""
     linear = rows.score.copy()
     for own, run in zip(held, runs, strict=True):

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int32s, Int64s
 from calibkit.maps.method import Points, parts_of
 from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import ScoreMap
@@ -24,10 +25,6 @@ from calibkit.summaries.edges import quantile_places
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import LEAST, line_map, log_odds, log_parts
-
-Floats = NDArray[np.float64]
-Ends = NDArray[np.int32]
-Int64s = NDArray[np.int64]
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
@@ -71,7 +68,7 @@ class Maps(Struct, frozen=True):
             return cls(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
         return cls(np.array([[leaf.a, leaf.b] for leaf in maps]))
 
-    def probabilities(self, score: Floats, leaf: Ends) -> Floats:
+    def probabilities(self, score: Floats, leaf: Int32s) -> Floats:
         """Return the probability of each row."""
         out = np.empty(score.size)
         if self.lines.shape[1] == 3:
@@ -130,7 +127,7 @@ class Found(Struct, frozen=True):
 
     parts: list[PartitionPart]
     probability: Floats
-    leaf: Ends
+    leaf: Int32s
     max_depth: int
     min_leaf: int
     shrinkage: float | None = None
@@ -138,7 +135,7 @@ class Found(Struct, frozen=True):
     final: Line | None = None
 
 
-def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
+def by_leaf(rows: HetcalRows, leaf: Int32s, count: int) -> tuple[Int32s, Int64s]:
     """Return the rows sorted by leaf, those of a leaf in their own order, and where each stands.
 
     Leaves are numbered from 0; rows of leaf -1 are left out.
@@ -148,7 +145,7 @@ def by_leaf(rows: HetcalRows, leaf: Ends, count: int) -> tuple[Ends, Int64s]:
     return order, spans
 
 
-def leaf_lines(rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats) -> Floats:
+def leaf_lines(rows: HetcalRows, order: Int32s, spans: Int64s, starts: Floats) -> Floats:
     """Return Platt's map of each leaf: a, b, rows, positives; NaN where there are none.
 
     Rows stand as `by_leaf` has them.  Targets are Platt's (smoothed), so a leaf may have one class.
@@ -161,7 +158,7 @@ def leaf_lines(rows: HetcalRows, order: Ends, spans: Int64s, starts: Floats) -> 
     return out
 
 
-def pooled_line(rows: HetcalRows, used: NDArray[np.bool_] | None = None) -> Floats:
+def pooled_line(rows: HetcalRows, used: Bools | None = None) -> Floats:
     """Return (a, b) of Platt's map of all rows, or of some."""
     leaf = rows.made(lambda own: 0 if used is None else np.where(used[own], 0, -1), np.int32)
     line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1), np.full((1, 2), np.nan))[0, :2]
@@ -176,7 +173,7 @@ def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
 
 
 def fit_maps(
-    rows: HetcalRows, leaf: Ends, count: int, pooled: Floats, shrinkage: float, kind: str
+    rows: HetcalRows, leaf: Int32s, count: int, pooled: Floats, shrinkage: float, kind: str
 ) -> Maps:
     """Return the maps of leaves (-1: takes no part), of a kind of `calibkit.methods.hetcal.model.MAPS`.
 
@@ -209,7 +206,7 @@ def fit_maps(
 
 
 def _curves(
-    rows: HetcalRows, places: Sequence[Ends], lines: Floats, pooled: Floats, shrinkage: float
+    rows: HetcalRows, places: Sequence[Int32s], lines: Floats, pooled: Floats, shrinkage: float
 ) -> Floats:
     """Return a, b and c of the beta map of each leaf, averaged with that of all their rows.
 
@@ -226,7 +223,7 @@ def _curves(
     return out
 
 
-def _curve(rows: HetcalRows, here: Ends, line: Floats) -> Floats:
+def _curve(rows: HetcalRows, here: Int32s, line: Floats) -> Floats:
     """Return a, b and c of the beta map of some rows."""
     label, mass = rows.label[here] == 1, rows.mass[here]
     own, hits = kernels.sum_in_order(mass), kernels.sum_in_order(mass * label)
@@ -263,7 +260,7 @@ def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice) -> tuple[Floats
     return score[starts][kept], total[kept], hits[kept]
 
 
-def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> tuple[float, float]:
+def line_through(rows: HetcalRows, linear: Floats, kept: Bools) -> tuple[float, float]:
     """Return Platt's map of some rows from linear scores that others gave them."""
     slope, intercept = pooled_line(replace(rows, score=linear), kept).tolist()
     return slope, intercept
@@ -272,7 +269,7 @@ def line_through(rows: HetcalRows, linear: Floats, kept: NDArray[np.bool_]) -> t
 def mean_loss(
     rows: HetcalRows,
     values: Floats,
-    kept: NDArray[np.bool_] | None = None,
+    kept: Bools | None = None,
     line: Sequence[float] | None = (1.0, 0.0),
 ) -> float:
     """Return the mean log loss in the order of the rows.
@@ -334,7 +331,7 @@ def moved(first: FirstMap | None, linear: Floats) -> Floats:
     return found
 
 
-def _points(rows: HetcalRows, kept: NDArray[np.bool_] | None = None) -> Points:
+def _points(rows: HetcalRows, kept: Bools | None = None) -> Points:
     """Return the distinct scores of all rows, or of some, from high to low, as a map is fitted to."""
     # A unit of weight counts as many rows as in leaves.
     unit = replace(rows.unit, size=rows.size)

@@ -12,8 +12,9 @@ from typing import Any, Final
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import Remark, merge_remarks, refuse_missing, weightless
 from calibkit.columns.segments import TimeParts, group_parts
@@ -50,10 +51,6 @@ from calibkit.summaries.row_store import (
 from calibkit_kernels import draws
 from calibkit_kernels.maps import LEAST, log_odds
 
-Floats = NDArray[np.float64]
-Ends = NDArray[np.int32]
-Used = NDArray[np.bool_]
-
 #: Row numbers are 32-bit integers.
 MOST_ROWS: Final = 2**31
 
@@ -68,7 +65,7 @@ class Folds(Struct, frozen=True, dict=True):
     each other one by what came before it.
     """
 
-    part: NDArray[np.uint8]
+    part: UInt8s
     count: int
     forward: bool = False
 
@@ -81,11 +78,11 @@ class Folds(Struct, frozen=True, dict=True):
         """Return the parts that are judged: those that hold rows."""
         return [part for part in self.present if part > 0 or not self.forward]
 
-    def held(self, part: int) -> Used:
+    def held(self, part: int) -> Bools:
         """Return which rows are in a part."""
         return np.equal(self.part, part)
 
-    def used(self, part: int) -> Used:
+    def used(self, part: int) -> Bools:
         """Return which rows may be learnt from where a part is judged."""
         return np.less(self.part, part) if self.forward else np.not_equal(self.part, part)
 
@@ -98,7 +95,7 @@ class Folds(Struct, frozen=True, dict=True):
         dealt = np.where(self.used(part), self.part, np.uint8(others[-1]))
         return Folds(dealt, len(others) - self.forward, self.forward)
 
-    def among(self, parts: Sequence[int]) -> Used:
+    def among(self, parts: Sequence[int]) -> Bools:
         """Return which rows are in some of the parts."""
         return np.isin(np.arange(256), parts)[self.part]
 
@@ -124,7 +121,7 @@ class Totals(Struct):
     top: int = -1075
     last: int = 1075
 
-    def add(self, data: ScoreRows, clipped: int, hashes: NDArray[np.uint64]) -> None:
+    def add(self, data: ScoreRows, clipped: int, hashes: UInt64s) -> None:
         """Note rows as they were read; their weight in units is added when the unit is known."""
         self.rows += hashes.size
         self.positives += data.positive_rows
@@ -152,11 +149,11 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
     #: `score, mass`: the linear score (the logit of a probability, or the score as it is), and how
     #: many rows each row counts as.
     score: Floats
-    label: NDArray[np.uint8]
+    label: UInt8s
     #: `weight, unit`: the weight in whole units, and what one of them is worth.
-    weight: NDArray[Any]
+    weight: Numbers
     #: A word for each row, from which chance decides; see `calibkit.numerics.hashes`.
-    key: NDArray[np.uint64]
+    key: UInt64s
     mass: Floats
     features: Features
     unit: Unit
@@ -185,7 +182,7 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
         for first in range(0, self.count, _BLOCK):
             yield slice(first, min(first + _BLOCK, self.count))
 
-    def learning(self, used: Used) -> HetcalRows:
+    def learning(self, used: Bools) -> HetcalRows:
         """Return the rows with nothing for the weight of those that are not used."""
         weight = self.arrays.empty(self.count, self.weight.dtype)
         mass = self.arrays.empty(self.count, self.mass.dtype)
@@ -193,7 +190,7 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
         np.multiply(self.mass, used, out=mass)
         return replace(self, weight=weight, mass=mass)
 
-    def only(self, kept: Used) -> HetcalRows:
+    def only(self, kept: Bools) -> HetcalRows:
         """Return some of the rows, in memory; what is known of all together stays that of all."""
         here, known = np.flatnonzero(kept), self.features
         codes = tuple(own[here] for own in known.codes)
@@ -205,18 +202,18 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
         features = replace(known, codes=codes, values=values)
         return replace(self, **taken, features=features, folds=folds, arrays=Arrays())
 
-    def made(self, of: Callable[[slice], Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    def made(self, of: Callable[[slice], Any], dtype: DTypeLike = np.float64) -> Numbers:
         """Return a number for each row, made some rows at a time."""
         found = self.arrays.empty(self.count, dtype)
         for own in self.blocks():
             found[own] = of(own)
         return found
 
-    def ends(self, tree: Tree) -> Ends:
+    def ends(self, tree: Tree) -> Int32s:
         """Return the node without children that each row ends in."""
         return ends_of(tree, self.features, self.arrays.empty(self.count, np.int32))
 
-    def leaves(self, tree: Tree) -> tuple[Ends, int]:
+    def leaves(self, tree: Tree) -> tuple[Int32s, int]:
         """Return the leaf of each row, numbered from left to right, and how many there are."""
         numbers, ends = tree.leaves(), self.ends(tree)
         return self.made(lambda own: numbers[ends[own]], np.int32), int(numbers.max()) + 1
@@ -229,9 +226,9 @@ class Window(Struct, frozen=True):
     values: Floats
     categories: Categories
 
-    def hashes(self) -> NDArray[np.uint64]:
+    def hashes(self) -> UInt64s:
         """Return the hash of each row over all that is used of it."""
-        used: dict[str, NDArray[Any]] = {"score": self.data.score, "label": self.data.labels}
+        used: dict[str, Numbers] = {"score": self.data.score, "label": self.data.labels}
         used |= feature_words(self.values, self.categories)
         if self.data.weight is not None:
             used["weight"] = self.data.weight
@@ -314,16 +311,16 @@ class Reader(Struct, frozen=True):
 
     def stored(
         self, window: Window, features: Features, unit: Unit, times: TimeParts
-    ) -> dict[str, NDArray[Any]]:
+    ) -> dict[str, Numbers]:
         """Return the columns of a window as they are stored."""
         groups, time, data = self.options.groups, self.options.time, window.data
         if tuple(window.categories) != features.categories:
             window = self.with_features(data, features.categories)
         hashes = window.hashes()
-        weight: NDArray[Any] = np.ones(data.labels.size, np.uint8)
+        weight: Numbers = np.ones(data.labels.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
-        found: dict[str, NDArray[Any]] = {"score": self.linear(data)[0], "label": data.labels}
+        found: dict[str, Numbers] = {"score": self.linear(data)[0], "label": data.labels}
         found |= {"weight": weight, "hash": hashes}
         if groups is not None:
             found["part"] = group_parts(data.other(groups), FOLDS, self.options.seed, data.finder)
@@ -399,7 +396,7 @@ def read_hetcal_rows(
     )
 
 
-def linear_scores(score: NDArray[Any], scale: str) -> tuple[Floats, int]:
+def linear_scores(score: Numbers, scale: str) -> tuple[Floats, int]:
     """Return scores on a linear scale, and how many were moved away from 0 or 1.
 
     Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; logits and raw scores

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int32s, UInt8s
 from calibkit.columns.columns import columns_beside, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
@@ -53,8 +53,6 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
 from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels import leaves as kernels
-
-Floats = NDArray[np.float64]
 
 #: What is compared, in order of preference: what has fewer parts is easier to read.
 Name = Literal["tree", "sequential", "forest", "boosted"]
@@ -375,7 +373,7 @@ class Part(Struct, frozen=True):
 
     rows: HetcalRows
     mass: Floats
-    held: NDArray[np.bool_]
+    held: Bools
     folds: Folds
     before: FirstMap | None
 
@@ -401,7 +399,7 @@ class Part(Struct, frozen=True):
 
 
 def cell_gaps(
-    probability: Floats, label: NDArray[np.uint8], weight: Floats, leaf: NDArray[np.int32]
+    probability: Floats, label: UInt8s, weight: Floats, leaf: Int32s
 ) -> tuple[float, float, int, Floats]:
     """Return how far mean probability and positive rate are apart, cell by cell.
 

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from calibkit.columns.rows import RowFinder, as_single, is_text, missing_mask, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
@@ -27,10 +27,7 @@ from calibkit.summaries.edges import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
 
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-Ends = NDArray[np.int32]
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Codes = UInt8s | UInt16s
 
 #: The categories of each feature in order, None for numbers.
 Categories = Sequence[tuple[str, ...] | None]
@@ -258,7 +255,7 @@ class Node(Struct):
     categories: tuple[list[int], list[int]] | None = None
     gain: float = 0.0
 
-    def left_codes(self, bins: Bins) -> NDArray[np.uint8]:
+    def left_codes(self, bins: Bins) -> UInt8s:
         """Return which codes of its feature go left, that of missing values last."""
         left = np.full(bins.count + 1, self.missing_left, np.uint8)
         if self.categories is not None:
@@ -300,13 +297,13 @@ class Tree(Struct):
                 waiting += [node.right, node.left]
         return found
 
-    def leaves(self) -> NDArray[np.int32]:
+    def leaves(self) -> Int32s:
         """Return the number of each node's leaf, from left to right; -1 for nodes with children."""
         found, ends = np.full(len(self.nodes), -1, np.int32), self.ends()
         found[ends] = np.arange(len(ends))
         return found
 
-    def ancestors(self, depth: int) -> NDArray[np.int32]:
+    def ancestors(self, depth: int) -> Int32s:
         """Return the node at a depth (or above, where a branch ends) that each node lies below."""
         found = np.empty(len(self.nodes), np.int32)
         for place, node in enumerate(self.nodes):
@@ -316,7 +313,7 @@ class Tree(Struct):
                 found[[node.left, node.right]] = found[place]
         return found
 
-    def code_ends(self, codes: Sequence[Codes], bins: Sequence[Bins], out: Ends) -> None:
+    def code_ends(self, codes: Sequence[Codes], bins: Sequence[Bins], out: Int32s) -> None:
         """Write the node without children that each row, known by its codes, ends in."""
         order, spare = np.arange(out.size, dtype=np.int32), np.empty(out.size, np.int32)
         spans = {0: (0, out.size)}
@@ -333,9 +330,9 @@ class Tree(Struct):
 class Routes(Struct, frozen=True):
     """A tree in arrays; see `calibkit_kernels.tree.route_rows`."""
 
-    links: NDArray[np.int32]
+    links: Int32s
     cuts: Floats
-    sides: NDArray[np.uint8]
+    sides: UInt8s
 
     @classmethod
     def of(
@@ -362,14 +359,14 @@ class Routes(Struct, frozen=True):
                 sides += [goes_left.get(name, other) for name in categories[node.feature] or ()]
         return cls(links, cuts, np.array(sides, np.uint8))
 
-    def ends(self, values: Floats) -> Ends:
+    def ends(self, values: Floats) -> Int32s:
         """Return the node without children that each row (a column of `values`) ends in."""
         out = np.empty(values.shape[1], np.int32)
         kernels.route_rows(values, self.links, self.cuts, self.sides, out)
         return out
 
 
-def ends_of(tree: Tree, features: Features, out: Ends) -> Ends:
+def ends_of(tree: Tree, features: Features, out: Int32s) -> Int32s:
     """Write, and return, the node without children that each row ends in."""
     routes, names = None, [column.name for column in features.columns]
     if features.values is not None:

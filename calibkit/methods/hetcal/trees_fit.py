@@ -16,8 +16,8 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, UInt8s, UInt16s
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -37,12 +37,6 @@ from calibkit.numerics.hashes import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
 from calibkit_kernels import leaves as kernels
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-Counts = NDArray[np.uint8]
-Ends = NDArray[np.int32]
-Rows = NDArray[np.bool_]
 
 #: A candidate, by its place in each of: leaf sizes, depths, shrinkages.
 Place = tuple[int, int, int]
@@ -81,7 +75,7 @@ def fit(
         place, checked = choose_forest(rows, growth, grid, options, folds)
     depth, least, shrinkage = grid.at(place)
 
-    def mapped(tree: Tree, drawn: Counts | None = None) -> tuple[Tree, Maps, Ends]:
+    def mapped(tree: Tree, drawn: UInt8s | None = None) -> tuple[Tree, Maps, Int32s]:
         used, leaves = rows.leaves(tree)
         leaf = used
         if growth.own and drawn is not None:
@@ -91,7 +85,7 @@ def fit(
             maps = maps.composed(*line)
         return tree, maps, leaf
 
-    def one(number: int) -> tuple[Tree, Maps, Ends]:
+    def one(number: int) -> tuple[Tree, Maps, Int32s]:
         return mapped(*_tree(growth, options.seed, number, depth, least))
 
     count = 1 if single else options.trees or TREES
@@ -114,7 +108,7 @@ def fit(
 
 def _tree(
     growth: Growth, seed: int, number: int, max_depth: int, min_leaf: int
-) -> tuple[Tree, Counts]:
+) -> tuple[Tree, UInt8s]:
     """Return the tree of a number, and how often each row was drawn for it (Poisson, mean 1).
 
     A node may use a third of the features, at least two.
@@ -127,7 +121,7 @@ def _tree(
     kept = min(features, max(2, -(-features // 3)))
     random = stream(seed, _FEATURES, number)
 
-    def subsets(nodes: int) -> NDArray[np.bool_]:
+    def subsets(nodes: int) -> Bools:
         ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
         chosen = np.zeros((nodes, features), np.bool_)
         np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
@@ -159,8 +153,8 @@ class Cells:
         self.place[:] = np.repeat(np.arange(sizes.size, dtype=np.uint16), sizes)
 
     def counted(
-        self, tree: Tree, used: Rows, held: Rows | None = None
-    ) -> tuple[Floats, Int64s, Ends, Floats, Floats]:
+        self, tree: Tree, used: Bools, held: Bools | None = None
+    ) -> tuple[Floats, Int64s, Int32s, Floats, Floats]:
         """Return what the rows of each node weigh, by range: those learnt from, and those held out.
 
         These are the score of each range, then places, cells and sums as `kernels.count_cells`
@@ -169,7 +163,7 @@ class Cells:
         rows, count = self.rows, len(tree.nodes)
         order, spans = by_leaf(rows, rows.ends(tree), count)
 
-        def code_of(own: slice) -> NDArray[np.uint16]:
+        def code_of(own: slice) -> UInt16s:
             code = 4 * self.place[own] + rows.label[own]
             away = np.full(code.size, kernels.NEITHER, np.uint16)
             if held is not None:
@@ -334,8 +328,8 @@ class _Tried(Struct, frozen=True):
     """A tree that is tried: where rows end, how often they were drawn, and part x node x 4 lines."""
 
     tree: Tree
-    ends: Ends
-    counts: Counts
+    ends: Int32s
+    counts: UInt8s
     lines: Floats
 
 

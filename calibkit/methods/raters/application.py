@@ -6,8 +6,8 @@ from typing import Final
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.files.sources import Source
 from calibkit.maps.application import ClassColumns
@@ -16,8 +16,6 @@ from calibkit.methods.raters.model import AlphaModel, DisagreementMap
 from calibkit.models.kinds import Reads, Request
 from calibkit.numerics.votes import predicted_disagreement
 from calibkit_kernels.classes import affine_rows
-
-Floats = NDArray[np.float64]
 
 #: Where ln alpha0 of a row is cut off, so that its exponential is a number.
 LARGEST_LOG: Final = 600.0

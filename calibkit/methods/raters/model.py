@@ -6,13 +6,11 @@ from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats
 from calibkit.errors import ModelError
 from calibkit.maps.model import LogitMapModel
 from calibkit.models.model import Model, known
-
-Floats = NDArray[np.float64]
 
 
 class DisagreementMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -49,9 +49,6 @@ from calibkit_kernels.classes import (
     histogram_costs,
     outer_sums,
 )
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 #: Names of columns; the name of features that are made of the probabilities; None without any.
 AlphaFeatures = list[str] | str | None
@@ -206,7 +203,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
 
 
-def _judging(rows: StoredRows) -> Iterator[tuple[slice, NDArray[np.bool_], Floats]]:
+def _judging(rows: StoredRows) -> Iterator[tuple[slice, Bools, Floats]]:
     """Yield by block which rows have two votes or more, and which share of their raters differ."""
     for block in rows.blocks:
         several = rows.counts[block].sum(axis=1) >= 2
@@ -241,7 +238,7 @@ def _warnings(fit: AlphaFit) -> Iterator[str]:
         )
 
 
-def isotonic_steps(phi: Floats, units: Counts) -> DisagreementMap:
+def isotonic_steps(phi: Floats, units: Int64s) -> DisagreementMap:
     """Return the isotonic regression of observed shares of differing pairs on predictions.
 
     Shares are counted in units of 2^-32 and pooled in exact arithmetic.  A knot lies
@@ -291,7 +288,7 @@ def positive_probabilities(probabilities: Floats) -> Floats:
 
 def fit_strength(
     probabilities: Floats,
-    counts: Counts,
+    counts: Int64s,
     features: Floats | None = None,
     *,
     regularization: float = 0.005,
@@ -377,7 +374,7 @@ class Objective(Struct, frozen=True):
     """
 
     probabilities: Floats
-    counts: Counts
+    counts: Int64s
     regularization: float
     threads: int
     features: Floats | None = None

@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
@@ -59,7 +59,7 @@ class VadApplier:
         # Below 0 a factor counts as 0.
         lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
         factor, offset = np.array([(share, (1.0 - share) * mean) for share, mean in lines]).T
-        line: NDArray[np.int64] | int = 0  # that of all rows together
+        line: Int64s | int = 0  # that of all rows together
         if model.groups is not None:
             names = tuple(model.groups.values)
             line = known_codes(frame[model.columns["by"].name], names) + 1

@@ -11,14 +11,14 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import reduce
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers
 from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import (
@@ -45,8 +45,6 @@ from calibkit.summaries.passes import Passes, merge_all
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
 
-Floats = NDArray[Any]
-
 #: Rows on the scale of the link at a time.
 _BLOCK: Final = 2**16
 
@@ -67,7 +65,7 @@ _FEWEST_ROWS: Final = 2**10
 _BYTES: Final = 48
 
 
-def to_link(values: Floats, scale: str, link: str, out: NDArray[np.float64]) -> NDArray[np.bool_]:
+def to_link(values: Numbers, scale: str, link: str, out: Floats) -> Bools:
     """Write values of a scale on the scale of a link.
 
     Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; returns where.  Logits
@@ -84,7 +82,7 @@ def to_link(values: Floats, scale: str, link: str, out: NDArray[np.float64]) -> 
     return np.zeros(values.size, np.bool_)
 
 
-def from_link(values: NDArray[np.float64], scale: str, link: str) -> NDArray[np.float64]:
+def from_link(values: Floats, scale: str, link: str) -> Floats:
     """Return values on the scale of a link as probabilities; raw numbers stay what they are."""
     if link == "logit":
         found = np.empty_like(values)
@@ -154,9 +152,9 @@ def first_of(options: VadOptions) -> int:
 
 
 def sum_moments(
-    predictions: Sequence[Floats],
+    predictions: Sequence[Numbers],
     options: VadOptions,
-    weight: NDArray[np.float64] | None = None,
+    weight: Floats | None = None,
     *,
     extra: bool = False,
 ) -> Moments:
@@ -187,7 +185,7 @@ def sum_moments(
     return Moments(members, first, tuple(total.units for total in totals))
 
 
-def _squares(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _squares(values: Floats) -> tuple[Floats, Floats]:
     """Return two numbers for each value that together are its square, without rounding."""
     high = _SPLITTER * values - (_SPLITTER * values - values)
     low = values - high
@@ -195,7 +193,7 @@ def _squares(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[
     return square, ((high * high - square) + 2.0 * high * low) + low * low
 
 
-def _spreads(links: NDArray[np.float64]) -> NDArray[np.float64]:
+def _spreads(links: Floats) -> Floats:
     """Return the sum of squares of each column about its mean, added row by row.
 
     numpy's own sums take another order where there is one column only.
@@ -383,7 +381,7 @@ def _summary(
         used["fixed"] = score_column(frame[options.calibrated], where, "probability")
     if options.weight is not None:
         used["weight"] = weight_column(frame[options.weight], where)
-    order: Mapping[str | None, NDArray[np.int64] | slice] = {None: slice(None)}
+    order: Mapping[str | None, Int64s | slice] = {None: slice(None)}
     if options.by is not None:
         segments = read_segments(frame[options.by], where)
         sizes = np.bincount(segments.code, minlength=len(segments.names))
@@ -405,7 +403,7 @@ def _summary(
         predictions.append(fixed)
         members = replace(members, score_dtype=str(fixed.dtype))
 
-    def moments(own: NDArray[np.int64] | slice) -> Moments:
+    def moments(own: Int64s | slice) -> Moments:
         mass = None if weight is None else weight[own]
         return sum_moments([one[own] for one in predictions], options, mass, extra="fixed" in used)
 
@@ -422,7 +420,7 @@ def _summary(
     )
 
 
-def _prediction(column: pl.Series, where: RowFinder, options: VadOptions) -> Floats:
+def _prediction(column: pl.Series, where: RowFinder, options: VadOptions) -> Numbers:
     """Return predictions as their scale allows them."""
     if measure(options.scale) == "probability":
         return score_column(column, where, options.scale)

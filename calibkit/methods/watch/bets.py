@@ -20,11 +20,9 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.numerics.solve import rising_root
-
-Floats = NDArray[np.float64]
 
 #: Rows by the chance that they are selected (0 or 1 but where a boundary draws) and by their weight:
 #: negatives, positives.
@@ -103,7 +101,7 @@ class Evidence(Struct, frozen=True):
     logs: Floats  # the logarithm of the e-process after each night
     #: By how much each night that says something multiplies the capital of each bet, as logarithms.
     steps: Floats
-    places: NDArray[np.int64]  # which nights these are
+    places: Int64s  # which nights these are
 
     def since(self, place: int) -> int:
         """Return the night from which betting pays most, as seen from a later one."""

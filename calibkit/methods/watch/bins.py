@@ -26,10 +26,10 @@ from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.errors import UsageError
-from calibkit.methods.watch.bets import Estimate, Evidence, Floats, mean_sequence, mixture
+from calibkit.methods.watch.bets import Estimate, Evidence, mean_sequence, mixture
 from calibkit.numerics.solve import rising_root
 
 #: Into how many bins scores are cut, and at which of the 20 quantiles of the fitting rows.
@@ -53,9 +53,7 @@ def edges_of(model: Any) -> Floats:
     return np.array([float(reference.score_quantiles[place]) for place in QUANTILES])
 
 
-def calibration_counts(
-    score: NDArray[Any], label: NDArray[np.uint8], edges: Floats
-) -> NDArray[np.int64]:
+def calibration_counts(score: Numbers, label: UInt8s, edges: Floats) -> Int64s:
     """Return what is kept of some rows: `BINS` rows of a `Bin`."""
     place = np.searchsorted(edges, score, side="right")
     found = np.zeros((BINS, 3), np.int64)
@@ -172,7 +170,7 @@ def outlines(model: Any) -> dict[str, Outline]:
     return found
 
 
-def drift_counts(values: NDArray[Any], edges: Floats) -> NDArray[np.int64]:
+def drift_counts(values: Numbers, edges: Floats) -> Int64s:
     """Return the rows of each bin."""
     return np.bincount(np.searchsorted(edges, values, side="right"), minlength=BINS)
 

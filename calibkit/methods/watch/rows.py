@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import columns_beside
 from calibkit.columns.rows import Remark, RowFinder
@@ -22,8 +22,6 @@ from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.hashes import hash_rows, hash_text, merge_hashes
 from calibkit.options.watch import WatchOptions
-
-Places = NDArray[np.int64]
 
 #: How many different weights the rows of a night may have: that many lines its state has.
 MOST_WEIGHTS = 100
@@ -61,7 +59,7 @@ class Reading(Struct, frozen=True):
         night = Night(period_at(place, self.calendar), (), shards, scores, drift=drift)
         return replace(night, **counted)
 
-    def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Places:
+    def places(self, name: str | None, frame: pl.DataFrame, where: RowFinder) -> Int64s:
         """Return the place in time of each night of a column, 0 without one; refuse what is none."""
         if name is None:
             return np.zeros(frame.height, np.int64)
@@ -181,7 +179,7 @@ def _one(parts: list[Night]) -> Night:
     return replace(night, shards=(whole,))
 
 
-def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> Places:
+def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> Int64s:
     """Return the rows that count as labelled, and remark on the others."""
     options = reading.options
     present = readers.present_in([frame[name] for name in reading.reads.needed.values()])
@@ -287,7 +285,7 @@ def _drifted(
         yield place, reading.night(place, 0, hash_rows(pl.DataFrame(watched)), drift=drift)
 
 
-def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.float64]:
+def _weights(column: pl.Series, where: RowFinder, most: float) -> Floats:
     """Return sampling weights; refuse one that is 0, and one above the largest that was declared."""
     found = readers.weight_column(column, where)
     if not found.all():
@@ -300,7 +298,7 @@ def _weights(column: pl.Series, where: RowFinder, most: float) -> NDArray[np.flo
     return found
 
 
-def _there(column: pl.Series) -> NDArray[np.bool_]:
+def _there(column: pl.Series) -> Bools:
     """Return which rows of a column have a value."""
     absent = readers.missing_mask(column, empty=True)
     return np.ones(len(column), np.bool_) if absent is None else ~absent

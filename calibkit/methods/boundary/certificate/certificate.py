@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, UInt16s
 from calibkit.bins.binning import GridTable, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
@@ -142,9 +142,7 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     return found
 
 
-def _leaves(
-    split: evidence.Split, options: BoundaryOptions
-) -> tuple[ScoreRows, NDArray[np.uint16]]:
+def _leaves(split: evidence.Split, options: BoundaryOptions) -> tuple[ScoreRows, UInt16s]:
     """Return the part that fits in cells of the uncertainties, and the leaf that it finds for each."""
     fitting = in_cells(split.fitting, options.several)
     levels = options.levels or LEAVES
@@ -155,7 +153,7 @@ def _leaves(
     return fitting, leaves_of(tally, goal, levels)
 
 
-def _in_leaves(cells: ScoreRows, rows: ScoreRows, leaves: NDArray[np.uint16]) -> ScoreRows:
+def _in_leaves(cells: ScoreRows, rows: ScoreRows, leaves: UInt16s) -> ScoreRows:
     """Return rows with the number of their leaf as uncertainty."""
     assert cells.uncertainty is not None
     leaf = leaves[cells.uncertainty.astype(np.int64)].astype(np.float64)
@@ -205,7 +203,7 @@ def _need_classes(data: ScoreRows, options: BoundaryOptions, split: evidence.Spl
 
 
 def _stretches(
-    split: evidence.Split, code: NDArray[np.int64], options: BoundaryOptions, stack: Stack
+    split: evidence.Split, code: Int64s, options: BoundaryOptions, stack: Stack
 ) -> list[evidence.Stretch]:
     """Return the paths of the segments that have one; `code` has the segment of each row."""
     stretches = [_stretch(split, code, own, options) for own in range(len(stack.names))]
@@ -226,7 +224,7 @@ def _stretches(
 
 
 def _stretch(
-    split: evidence.Split, code: NDArray[np.int64], segment: int, options: BoundaryOptions
+    split: evidence.Split, code: Int64s, segment: int, options: BoundaryOptions
 ) -> evidence.Stretch | None:
     """Fit the path of a segment; None where its part that fits has one class, or none is left."""
     own = code == segment
@@ -353,7 +351,7 @@ def _fitted(
     options: BoundaryOptions,
     path: Path,
     places: list[int],
-    leaves: NDArray[np.uint16] | None = None,
+    leaves: UInt16s | None = None,
 ) -> FittedBoundary:
     """Return a boundary of a path as a fit, with its figures on all rows over the path's levels.
 

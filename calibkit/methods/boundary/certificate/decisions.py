@@ -12,9 +12,8 @@ from itertools import permutations
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from calibkit.methods.boundary.certificate.tests import Floats, Int64s
+from calibkit.arrays import Floats, Int64s
 from calibkit_kernels.distributions import bounds as binomial_bounds
 from calibkit_kernels.distributions import normal_quantile
 
@@ -132,7 +131,7 @@ class Gaps(Struct, frozen=True, dict=True):
     #: `tests.Binomials`.
     expected: Floats
     found: Int64s
-    totals: NDArray[np.int64]  # rows of the class in each segment, among those that test
+    totals: Int64s  # rows of the class in each segment, among those that test
     level: float  # the error probability of the first tests
 
     @property

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers
 from calibkit.bins.binning import GridTable, check_bins
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import group_keys, read_segments
@@ -25,9 +25,6 @@ from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, 
 from calibkit.numerics.hashes import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.tally import count_rows
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: The methods that have a path.
 CERTIFIABLE = (AUTO, "st", "logistic", "exact")
@@ -104,7 +101,7 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, NDArray[np.int64]]:
+def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, Int64s]:
     """Return the rows as they were drawn, and where each stands in the data.
 
     A weight that is a whole number counts as that many rows, unless rows belong together or the
@@ -137,7 +134,7 @@ class Split(Struct, frozen=True, dict=True):
     """Rows, and which of them fit; the others certify."""
 
     rows: ScoreRows
-    fits: NDArray[np.bool_]
+    fits: Bools
 
     @cached_property
     def fitting(self) -> ScoreRows:
@@ -352,18 +349,18 @@ class Evidence(Struct, frozen=True, dict=True):
         reach = self._summed(sums, reach=True)
         return reach if quantity.name == "recall" else reach - self._summed(sums)
 
-    def _summed(self, sums: Sequence[NDArray[Any]], *, reach: bool = False) -> Floats:
+    def _summed(self, sums: Sequence[Numbers], *, reach: bool = False) -> Floats:
         """Return what the boundaries of all segments select together; or block with review."""
         padded = [np.vstack((np.zeros((1, 2)), own)) for own in sums]
         places = self.table[:, 1:] if reach else self.table
         found: Floats = np.sum([own[places[:, k] + 1] for k, own in enumerate(padded)], axis=0)
         return found
 
-    def _of_gap(self, counts: NDArray[Any]) -> NDArray[Any]:
+    def _of_gap(self, counts: Numbers) -> Numbers:
         """Return of rows and positives those that the gap is about: true or false positives."""
         gap = self.options.target.gap
         assert gap is not None
-        found: NDArray[Any] = counts[..., 1]
+        found: Numbers = counts[..., 1]
         return found if gap.measure == "recall" else counts[..., 0] - found
 
     def _gaps(self, table: Int64s | None) -> Gaps:

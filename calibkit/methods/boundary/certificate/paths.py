@@ -17,13 +17,12 @@ of the parabola at a level only the rising side is taken, and the other one made
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt16s
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
@@ -36,9 +35,6 @@ from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.classes import affine_rows, outer_sums
 from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.maps import LEAST, log_odds, logit
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: The path of the curved surface, which no other method has.
 CURVED = "curved"
@@ -72,7 +68,7 @@ class Path(Struct, frozen=True):
         """How many boundaries there are."""
         return int(self.thresholds.shape[0])
 
-    def first(self, score: NDArray[Any], level: NDArray[np.uint16]) -> Int64s:
+    def first(self, score: Numbers, level: UInt16s) -> Int64s:
         """Return the first boundary that selects each score at a level; their number if none."""
         first = np.full(score.size, self.size, np.int64)
         for own_level in range(self.thresholds.shape[1]):
@@ -87,10 +83,10 @@ class Path(Struct, frozen=True):
         """Return rows and positive rows that each boundary selects of a tally over the levels."""
         return self.sums(tally, tally.positive, np.int64)
 
-    def sums(self, tally: Tally, hits: NDArray[Any], dtype: type) -> NDArray[Any]:
+    def sums(self, tally: Tally, hits: Numbers, dtype: type) -> Numbers:
         """Return rows, and sums of `hits` of the entries, that each boundary selects of a tally."""
         first = self.first(tally.score, tally.level)
-        found: NDArray[Any] = np.zeros((self.size + 1, 2), dtype)
+        found: Numbers = np.zeros((self.size + 1, 2), dtype)
         np.add.at(found[:, 0], first, tally.count)
         np.add.at(found[:, 1], first, hits)
         return np.cumsum(found[: self.size], axis=0)
@@ -108,9 +104,9 @@ class Region(Struct, frozen=True):
     each: int
     trust: float
 
-    def holds(self, score: NDArray[Any], level: NDArray[np.uint16]) -> NDArray[np.bool_]:
+    def holds(self, score: Numbers, level: UInt16s) -> Bools:
         """Return which scores at a level lie inside."""
-        found: NDArray[np.bool_] = score.astype(np.float64) >= self.lowest[level]
+        found: Bools = score.astype(np.float64) >= self.lowest[level]
         return found
 
     def known(self, tally: Tally) -> Tally:
@@ -287,7 +283,7 @@ class CurvedSurface(Struct, frozen=True):
     scaling: Floats
     weights: Floats
 
-    def probabilities(self, s: Floats, level: NDArray[np.uint16]) -> Floats:
+    def probabilities(self, s: Floats, level: UInt16s) -> Floats:
         """Return the fitted probability of some regressors and their levels."""
         values = plain_values(self.plain, s, level)
         inside = values >= self.window
@@ -319,7 +315,7 @@ class CurvedSurface(Struct, frozen=True):
         return found + 1e-6 * probability_of(plain).reshape(found.shape)
 
 
-def plain_values(surface: Surface, s: Floats, level: NDArray[np.uint16]) -> Floats:
+def plain_values(surface: Surface, s: Floats, level: UInt16s) -> Floats:
     """Return the log-odds of a plain surface."""
     lines = surface.lines()
     values: Floats = lines[level, 0] + lines[level, 1] * s

@@ -22,8 +22,8 @@ false positive rate and capacity are about rows outside too: these keep the two 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, Region, fit_path
@@ -96,12 +96,10 @@ def peel(
     return path, evidence.Split(rows, core | ~inside)
 
 
-def _margins(
-    path: Path, testing: NDArray[np.bool_], options: BoundaryOptions, level: float
-) -> NDArray[np.float64]:
+def _margins(path: Path, testing: Bools, options: BoundaryOptions, level: float) -> Floats:
     """Return by how many standard errors a first test of each boundary is expected to reject."""
     (quantity,) = evidence.quantities_of(options)
     rows = int(np.count_nonzero(testing))
     test = Binomials.hoped(quantity, path.expected, path.totals, rows, level)
-    found: NDArray[np.float64] = test.signals - test.wanted
+    found: Floats = test.signals - test.wanted
     return found

@@ -29,8 +29,8 @@ from typing import Protocol, Self
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, UInt8s, UInt64s
 from calibkit.numerics.bounds import Bound
 from calibkit_kernels.distributions import bound as binomial_bound
 from calibkit_kernels.distributions import (
@@ -40,10 +40,6 @@ from calibkit_kernels.distributions import (
     units_to_reach,
     upper_tail,
 )
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
-Keys = NDArray[np.uint64]
 
 #: Trials without a signal that are added: what few rows promise is not believed.
 _CAUTION = 10.0
@@ -283,7 +279,7 @@ class Units(Struct, frozen=True):
         found = np.cumsum(found, axis=1)[:, :places]
         return found[0] + base.sum(), found[1] + float(base @ base)
 
-    def in_order(self, keys: Keys, groups: Keys | None) -> Units:
+    def in_order(self, keys: UInt64s, groups: UInt64s | None) -> Units:
         """Return the rows in the order of random keys, those of a group together as one unit."""
         starts = np.arange(keys.size + 1)
         if groups is None:
@@ -298,7 +294,7 @@ class Units(Struct, frozen=True):
 
 
 def pays(
-    quantity: Quantity, label: NDArray[np.uint8], amount: Floats, largest: float
+    quantity: Quantity, label: UInt8s, amount: Floats, largest: float
 ) -> tuple[Floats, Floats]:
     """Return what rows pay outside and inside a selection, in units of the largest loss.
 

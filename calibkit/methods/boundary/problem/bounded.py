@@ -14,15 +14,13 @@ from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.methods.boundary.problem.goals import CountGoal, Totals
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.knapsack import Window
 from calibkit_kernels.rates import largest_ratio, ratio_at_least
 
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
 #: How much rounded weights must over-fulfil a bound: their error counts against the user's wish.
 SLACK = Fraction(1, 10**12)
 
@@ -290,7 +288,7 @@ class RecallWithinUnits(RecallWithin):
         self._allow(limit)
 
 
-def most_expected(rows: Int64s, hits: Int64s, share: NDArray[np.float64]) -> int:
+def most_expected(rows: Int64s, hits: Int64s, share: Floats) -> int:
     """Return after how many groups to stop for most expected positives, then fewest rows.
 
     `share` is what may be taken of each group, negative where it cannot be reached; -1 is returned

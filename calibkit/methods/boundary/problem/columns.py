@@ -8,14 +8,14 @@ model to keep, is its quantiles, the rows between them and the largest value.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
@@ -26,7 +26,6 @@ from calibkit.options.objective import Target
 from calibkit.summaries import edges
 from calibkit.summaries.tally import Tally
 
-Floats = NDArray[np.float64]
 #: Largest amounts outside of these cannot be summed.
 _LEAST, _MOST = 2.0**-900, 2.0**1000
 #: Bins of each of so many columns: even numbers, so that a cut at the median is among them.
@@ -44,7 +43,7 @@ class Values(Struct, frozen=True):
     positive row costs if it is missed, and less what a negative one costs if it is selected.
     """
 
-    gain: NDArray[np.int64]
+    gain: Int64s
     unit: Unit
     columns: dict[str, Column]
 
@@ -113,12 +112,12 @@ def roles_of(names: Sequence[str]) -> list[str]:
     return [f"uncertainty_{k}" if k > 1 else "uncertainty" for k in range(1, len(names) + 1)]
 
 
-def uncertainties(rows: ScoreRows, names: Sequence[str]) -> list[NDArray[Any]]:
+def uncertainties(rows: ScoreRows, names: Sequence[str]) -> list[Numbers]:
     """Return the columns of several uncertainties, checked."""
     return [numeric_column(rows.other(name), rows.finder) for name in names]
 
 
-def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> NDArray[np.uint8] | None:
+def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> UInt8s | None:
     """Return the part of each row where a column decides it: its group's, or by time; else None."""
     if options.groups is not None:
         return group_parts(rows.other(options.groups), parts, options.seed, rows.finder)
@@ -139,7 +138,7 @@ class Quantiles(NamedTuple):
     largest: float
 
 
-def quantiles_of_rows(values: NDArray[Any], weight: Floats | None) -> Quantiles:
+def quantiles_of_rows(values: Numbers, weight: Floats | None) -> Quantiles:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
     if weight is None:
         low, inner = edges.quantile_edges(values, QUANTILES)
@@ -176,7 +175,7 @@ def quantiles_of_tally(tally: Tally) -> Quantiles:
     return Quantiles(found.tolist(), counts, float(largest))
 
 
-def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArray[np.uint16]:
+def place_between(values: Numbers, quantiles: Floats) -> UInt16s:
     """Return the bin of each value between quantiles, which rise or stay.
 
     Bin j reaches from quantile j up to the next, without it.  Where several quantiles are one value,
@@ -188,5 +187,5 @@ def place_between(values: NDArray[Any], quantiles: NDArray[np.float64]) -> NDArr
     if (first == np.arange(first.size)).all():
         return place
     on = np.maximum(values, quantiles[0]) == quantiles[place]
-    found: NDArray[np.uint16] = np.where(on, first[place], place)
+    found: UInt16s = np.where(on, first[place], place)
     return found

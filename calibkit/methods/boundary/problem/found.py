@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
 from calibkit.summaries.tally import Points, Tally
-
-Floats = NDArray[np.float64]
 
 
 class Surface(Struct, frozen=True):
@@ -54,19 +51,19 @@ class Found(Struct, frozen=True):
     review: Floats | None = None
     reviewed: int = 0
     reviewed_positives: int = 0
-    leaves: NDArray[np.uint16] | None = None  # the leaf of each cell of several uncertainties
+    leaves: UInt16s | None = None  # the leaf of each cell of several uncertainties
     #: What the objective of no boundary over the same levels and scores can exceed, or undercut (None:
     #: it was not looked for), and whether one of them is known to reach it.
     ceiling: float | None = None
     proven: bool = False
 
-    def at(self, levels: NDArray[Any] | slice) -> Found:
+    def at(self, levels: Numbers | slice) -> Found:
         """Return the boundary on some of its levels, each as often as it is named."""
         review = None if self.review is None else self.review[levels]
         wide = None if self.wide is None else self.wide[levels]
         return replace(self, thresholds=self.thresholds[levels], review=review, wide=wide)
 
-    def spread(self, leaves: NDArray[np.uint16]) -> Found:
+    def spread(self, leaves: UInt16s) -> Found:
         """Return a boundary over leaves as one over the cells that lie in them."""
         return replace(self.at(leaves), leaves=leaves)
 
@@ -89,7 +86,7 @@ class Found(Struct, frozen=True):
         return self.selected, self.true_positives, self.gain, *more
 
 
-def lowest_scores(tally: Tally, points: Points, choice: NDArray[np.int64]) -> Floats:
+def lowest_scores(tally: Tally, points: Points, choice: Int64s) -> Floats:
     """Return the score at chosen points of a tally; NaN where the choice is -1 for none.
 
     One choice for all levels together is the choice of each.
@@ -101,11 +98,7 @@ def lowest_scores(tally: Tally, points: Points, choice: NDArray[np.int64]) -> Fl
 
 
 def found_at(
-    tally: Tally,
-    points: Points,
-    choice: NDArray[np.int64],
-    ceiling: float | None = None,
-    proven: bool = False,
+    tally: Tally, points: Points, choice: Int64s, ceiling: float | None = None, proven: bool = False
 ) -> Found:
     """Return the boundary at chosen points of a tally."""
     return Found(

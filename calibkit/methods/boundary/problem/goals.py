@@ -20,16 +20,14 @@ from typing import Self
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import OBJECTIVES, Cells
 from calibkit.numerics.knapsack import Window
 from calibkit.summaries.tally import Tally
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 #: Values of a measure this close are ties.
 TIE = 1e-12
 

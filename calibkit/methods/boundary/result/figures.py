@@ -11,8 +11,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
 from calibkit.methods.boundary.application import group_codes, probabilities, reviewed
@@ -32,7 +32,6 @@ from calibkit.numerics.sums import added
 from calibkit.options.objective import Gap, Target
 from calibkit.summaries.tally import Tally
 
-Floats = NDArray[np.float64]
 #: Step of the derivatives of a figure, as a share of the whole weight.
 _STEP = 1e-6
 #: The gaps between segments whose price is told, in shares of the one that was asked for.
@@ -98,7 +97,7 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     squares = np.full((parts, 4), np.nan)
     boundaries: dict[int, Found] = {}
 
-    def goal_of(fold_totals: NDArray[np.int64]) -> Goal:
+    def goal_of(fold_totals: Int64s) -> Goal:
         rows, positives, gain = map(int, fold_totals.sum(axis=0))
         return goal.of(replace(like, rows=rows, positives=positives, gain=gain))
 
@@ -203,7 +202,7 @@ def judge_rows(
     )
 
 
-def _expected(units: NDArray[np.int64], chance: NDArray[np.float64]) -> float:
+def _expected(units: Int64s, chance: Floats) -> float:
     """Return how many units are selected: whole ones, expected ones where chance plays a part."""
     certain = int(units[chance == 1.0].sum())
     random = (chance > 0.0) & (chance < 1.0)
@@ -257,9 +256,9 @@ def judge_segments(
     return fits
 
 
-def _within(tally: Tally, levels: slice) -> NDArray[np.bool_]:
+def _within(tally: Tally, levels: slice) -> Bools:
     """Return which entries lie in some levels."""
-    found: NDArray[np.bool_] = (tally.level >= levels.start) & (tally.level < levels.stop)
+    found: Bools = (tally.level >= levels.start) & (tally.level < levels.stop)
     return found
 
 
@@ -291,14 +290,14 @@ def gap_seen(
     )
 
 
-def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> NDArray[np.int64]:
+def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> Int64s:
     """Return rows, positives, selected rows and true positives of each segment, one row each."""
     if part >= 0:
         tally = tally.where(tally.part == part)
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
-    together: NDArray[np.int64] = counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    together: Int64s = counts.reshape(-1, goal.within, 4).sum(axis=1).T
     return together
 
 

@@ -15,8 +15,7 @@ from calibkit.methods.boundary.result import parts
 from calibkit.models.model import Model, known
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from calibkit.arrays import Floats
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -114,7 +113,7 @@ class BoundaryModel(Model):
         """The roles of its uncertainties, in order."""
         return sorted(role for role in self.columns if role.startswith("uncertainty"))
 
-    def thresholds(self) -> NDArray[np.float64]:
+    def thresholds(self) -> Floats:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
         import numpy as np
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import msgspec
 
@@ -14,8 +14,7 @@ from calibkit.options.bin import Order as LevelOrder
 from calibkit.options.boundary import METHODS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from calibkit.arrays import Floats, Numbers
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
@@ -303,14 +302,14 @@ class Steps(Part):
         if any(not 0.0 <= value <= 1.0 for value in self.values):
             raise ModelError("the values of 'isotonic' are probabilities")
 
-    def at(self, score: NDArray[Any]) -> NDArray[np.float64]:
+    def at(self, score: Numbers) -> Floats:
         """Return the value at each score; NaN without knots."""
         import numpy as np
 
         if not self.values:
             return np.full(score.size, np.nan)
         knots = np.array([threshold_value(knot) for knot in self.knots[1:]], np.float64)
-        found: NDArray[np.float64] = np.array(self.values)[np.searchsorted(knots, score, "right")]
+        found: Floats = np.array(self.values)[np.searchsorted(knots, score, "right")]
         return found
 
 

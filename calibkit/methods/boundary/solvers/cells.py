@@ -27,8 +27,8 @@ from itertools import combinations
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, UInt16s
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers import three_way
@@ -38,9 +38,6 @@ from calibkit.numerics.logistic import ridge_lines
 from calibkit.numerics.solve import newton
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.logistic import newton_sums
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: Bins of the score, of equal positives, for a surface and for the lines of a partition.
 _BINS, _LINE_BINS = 200, 64
@@ -146,14 +143,14 @@ def _fit(terms: Floats, share: Floats, rows: Floats) -> tuple[float, Floats]:
 # ---------------------------------------------------------------- partitions
 
 
-def leaves_of(tally: Tally, goal: Goal, leaves: int) -> NDArray[np.uint16]:
+def leaves_of(tally: Tally, goal: Goal, leaves: int) -> UInt16s:
     """Return the leaf of each cell, which are the levels of a tally; low leaves want low thresholds."""
     return _Tables(tally, goal).leaves(leaves)
 
 
 def cross_fitted(
     tally: Tally, goal: Goal, leaves: int, excluded: int = -1
-) -> tuple[NDArray[np.uint16], Tally]:
+) -> tuple[UInt16s, Tally]:
     """Return the leaf of each cell, and the tally over leaves to find their thresholds on.
 
     There each entry lies in the leaf that its cell has in a partition made without it: a cell whose
@@ -188,7 +185,7 @@ class _Tables:
             choice = pick_in_level(points, goal, 0)
             self.margin = int(bins[points.entry[choice]]) if choice >= 0 else 0
 
-    def leaves(self, leaves: int, without: int = -1) -> NDArray[np.uint16]:
+    def leaves(self, leaves: int, without: int = -1) -> UInt16s:
         """Return the leaf of each cell, as all parts but one would have it."""
         kept = np.arange(_PARTS) != without
         rows, hits = self.rows[kept].sum(axis=0), self.hits[kept].sum(axis=0)
@@ -204,7 +201,7 @@ class _Tables:
         return found
 
 
-def _natural_breaks(values: Floats, mass: Floats, groups: int) -> NDArray[np.int64]:
+def _natural_breaks(values: Floats, mass: Floats, groups: int) -> Int64s:
     """Return the group of each of some rising values, with the least variance within groups."""
     sums = [np.append(0.0, np.cumsum(mass * values**power)) for power in range(3)]
     whole, first, second = (own[None, :] - own[:, None] for own in sums)  # from row to column

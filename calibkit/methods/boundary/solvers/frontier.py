@@ -8,13 +8,11 @@ uncertainty estimates to improve classifier performance, sections 4 and 5).  Ove
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s, Numbers
 from calibkit.columns.weights import ROW, Unit
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.found import lowest_scores
@@ -25,8 +23,6 @@ from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.numerics.knapsack import undominated
 from calibkit.summaries.tally import Points
 from calibkit_kernels.knapsack import UNREACHABLE
-
-Int64s = NDArray[np.int64]
 
 
 class Frontier(Struct, frozen=True):
@@ -224,7 +220,7 @@ def frontier_rows(problem: Summary) -> pl.DataFrame:
     return table.with_columns(_columns("threshold", lowest))
 
 
-def _columns(name: str, values: NDArray[Any]) -> list[pl.Series]:
+def _columns(name: str, values: Numbers) -> list[pl.Series]:
     return [
         pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
         for level in range(values.shape[1])

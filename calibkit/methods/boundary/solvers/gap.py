@@ -21,8 +21,8 @@ from fractions import Fraction
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.methods.boundary.problem.found import Found, found_at
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.solvers import prefixes
@@ -30,8 +30,6 @@ from calibkit.numerics import knapsack
 from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Points, Tally
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 #: More rates than these are thinned out; what is found is then proven by its bound alone.
 MOST_RATES = 200_000
 #: So many ranges of rates are looked at before the search ends with a bound.

@@ -16,15 +16,13 @@ from __future__ import annotations
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.problem.bounded import PrecisionAtRecall, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit_kernels import knapsack
 from calibkit_kernels.rates import largest_ratio
-
-Int64s = NDArray[np.int64]
 
 #: A table that takes more additions than this, or holds more values, is not begun.
 MOST_STEPS, MOST_VALUES = 10**9, 10**8

@@ -16,12 +16,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Numbers
 from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
@@ -34,7 +33,6 @@ from calibkit_kernels import logistic as kernels
 from calibkit_kernels import sorting
 from calibkit_kernels.maps import LEAST
 
-Floats = NDArray[np.float64]
 #: How many levels the uncertainty is resolved into.
 LEVELS = 100
 #: Entries whose sums are taken together.
@@ -150,7 +148,7 @@ def fit_surface(
     return Surface(0.0, 1.0, 0.0, 0.0, fit.ranks)
 
 
-def regressor(tally: Tally, probability: bool) -> NDArray[Any]:
+def regressor(tally: Tally, probability: bool) -> Numbers:
     """Return what a surface is linear in: logits of probabilities, else the scores."""
     return tally.logits[0] if probability else tally.score
 
@@ -158,9 +156,7 @@ def regressor(tally: Tally, probability: bool) -> NDArray[Any]:
 class _Fit:
     """The fits of one surface with fewer and fewer regressors."""
 
-    def __init__(
-        self, tally: Tally, s: NDArray[Any], excluded: int, threads: int, *, raw: bool
-    ) -> None:
+    def __init__(self, tally: Tally, s: Numbers, excluded: int, threads: int, *, raw: bool) -> None:
         self.raw = raw  # whether the product takes the standardised score
         self.arrays = (s, tally.level, tally.count, tally.positive, tally.part)
         self.excluded, self.threads, self.levels = excluded, threads, tally.levels
@@ -170,7 +166,7 @@ class _Fit:
         self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0
         self.ranks: Floats = (np.cumsum(rows) - rows + rows / 2) / (self.rows or 1.0)
 
-    def _measure(self, s: NDArray[Any]) -> None:
+    def _measure(self, s: Numbers) -> None:
         """Find how scores are scaled, and their moments at each level."""
         plain = np.zeros((self.levels + 1, 2))
         unit = _unit(s)
@@ -225,7 +221,7 @@ class _Fit:
         """Return the weights of least penalised loss, begun on a sample of the entries."""
         weights = np.zeros(fixed.shape[0])
         weights[0] = math.log(self.positives / (self.rows - self.positives))
-        arrays: tuple[NDArray[Any], ...] = self.arrays
+        arrays: tuple[Numbers, ...] = self.arrays
         rows = self.rows
 
         def sums_at(tried: Floats) -> tuple[float, Floats, Floats]:
@@ -249,11 +245,7 @@ class _Fit:
         return newton(sums_at, weights, slope=0.0, decrement=LITTLE).point
 
     def _sums(
-        self,
-        kernel: Callable[..., None],
-        lines: Floats,
-        columns: int,
-        arrays: tuple[NDArray[Any], ...],
+        self, kernel: Callable[..., None], lines: Floats, columns: int, arrays: tuple[Numbers, ...]
     ) -> Floats:
         """Return sums per level over blocks of the entries, added in order."""
         starts = range(0, max(arrays[0].size, 1), _BLOCK)
@@ -284,7 +276,7 @@ def surface_slopes(
     return gradient, curvature + np.diag([0.0] + [ridge] * (weights.size - 1))
 
 
-def _unit(s: NDArray[Any]) -> float:
+def _unit(s: Numbers) -> float:
     """Return the unit in which scores can be squared and summed: 1, unless they are extreme."""
     if not s.size:
         return 1.0

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Int64s
 from calibkit.bins.binning import Grid, GridTable, check_bins
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import ClassWeights, at_prevalence
@@ -25,8 +25,6 @@ from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import OPTIONS, REVIEW, Target
 from calibkit.summaries.tally import Points, Tally
-
-Int64s = NDArray[np.int64]
 
 
 def goal_of(target: Target, totals: Totals) -> Goal:

@@ -37,17 +37,14 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, LeastCost, Totals
 from calibkit.numerics import knapsack
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.summaries.tally import Points, Tally
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: The first band is this share of the known budget, each next one so many times wider.
 _FIRST_SHARE, _WIDEN = 1 / 256, 2.0

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.bins import binning
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
@@ -48,7 +48,7 @@ class Stack(Struct, frozen=True):
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]  # the values of the column that share the segment of all others
-    rows: tuple[NDArray[np.int64], ...] = ()  # of each segment, until they are counted
+    rows: tuple[Int64s, ...] = ()  # of each segment, until they are counted
     levels: tuple[binning.Levels, ...] = ()  # of each segment, when they are
 
     def places(self, segment: int) -> slice:
@@ -77,10 +77,10 @@ class Summary(Struct, frozen=True, kw_only=True):
     #: Where rows have to be dealt one by one: the rows (with fractional or sampling weights, with
     #: values, or where `part` is given), and the part of each, if a column decides it.
     dealt: ScoreRows | None = None
-    part: NDArray[np.uint8] | None = None
+    part: UInt8s | None = None
     values: Values | None = None  # what each row is worth, where that counts
     #: The level of each row where `levels` does not say it: segments have levels of their own.
-    level: NDArray[np.uint16] | None = None
+    level: UInt16s | None = None
     #: Their distributions, in quantiles of equal mass; None where only a grid is known.
     score: Quantiles | None = None
     uncertainty: Quantiles | None = None
@@ -113,7 +113,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 said = f"{problem}; {advice}"
                 raise DataError.of(self.file, said, column=column, rows=totals.rows)
 
-    def scores(self, thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, thresholds: Floats) -> Floats:
         """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
         return np.array([self.score_at(level, value) for level, value in enumerate(thresholds)])
 
@@ -167,7 +167,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 
 def count_at(
-    rows: ScoreRows, level: NDArray[np.uint16], levels: int, values: Values | None, **more: Any
+    rows: ScoreRows, level: UInt16s, levels: int, values: Values | None, **more: Any
 ) -> Tally:
     """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
     if values is not None:
@@ -332,7 +332,7 @@ def _about(
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
-    used: dict[str, NDArray[Any]] = {"score": rows.score}
+    used: dict[str, Numbers] = {"score": rows.score}
     if rows.label is not None:
         used["label"] = rows.label
     if rows.cells is not None:

@@ -21,8 +21,8 @@ from fractions import Fraction
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
+from calibkit.arrays import Floats, Int64s
 from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, found_at, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals
@@ -32,8 +32,6 @@ from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Review
 from calibkit.summaries.tally import Points, Tally
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 #: How often a capacity is made smaller to find a first pair within it.
 _TRIES = 8
 #: Beyond this many pairs of prefixes at one step the search for nested ones gives up.
