@@ -144,8 +144,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
         roles = self._scored(X, getattr(self, "estimator_", None)) | self._beside(X)
         frame, _ = frame_of_arrays(roles)
         key = "row-number" if getattr(self.model_, "tie_probability", None) else None
-        found: pl.DataFrame = self.model_.apply(frame, keep="score", key=key)
-        return found
+        return self.model_.apply(frame, keep="score", key=key)
 
 
 class _Calibrator(_Binary):
@@ -250,8 +249,7 @@ class BoundaryClassifier(_Binary):
     def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
         decision = self._applied(X)["decision"].to_numpy()
-        found: Numbers = self.classes_[decision]
-        return found
+        return self.classes_[decision]
 
     def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         found = super()._scored(X, estimator)
@@ -318,5 +316,4 @@ def _spread(ensemble: Any, X: Any) -> Numbers:
     X = X.to_numpy() if hasattr(X, "to_numpy") else X
     own = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
     said = [one.predict_proba(X[:, few])[:, 1] for one, few in zip(members, own, strict=True)]
-    deviation: Numbers = np.std(said, axis=0)
-    return deviation
+    return np.std(said, axis=0)

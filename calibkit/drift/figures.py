@@ -330,8 +330,7 @@ class _Moved:
 
     def _pulls(self, rate: float) -> Floats:
         """Return the derivative of a row's log-likelihood by the base rate."""
-        pulls: Floats = (self.ratio - 1.0) / (1.0 + rate * (self.ratio - 1.0))
-        return pulls
+        return (self.ratio - 1.0) / (1.0 + rate * (self.ratio - 1.0))
 
     def through(self, slope: Floats) -> tuple[float, Floats]:
         """Return what a rate's variance has from the base rate, which the scores tell, and its slopes.

@@ -68,8 +68,7 @@ class Outline(Struct, frozen=True):
 
     def outside(self, values: Numbers) -> Bools:
         """Return which values lie outside the range of the fitting rows."""
-        found: Bools = (values < self.quantiles[0]) | (values > self.largest)
-        return found
+        return (values < self.quantiles[0]) | (values > self.largest)
 
 
 class Watched(Struct, frozen=True):

@@ -167,8 +167,7 @@ def content(found: Any, output: str) -> bytes:
         if output.endswith(suffix):
             return write(found.metrics)
     if output.endswith(_JSON) or is_stream(output):
-        data: bytes = found.to_json()
-        return data
+        return found.to_json()
     raise UsageError(
         f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
     )

@@ -210,8 +210,7 @@ def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
     apply = space["apply"]
     assert callable(apply)
     if dialect == "polars":
-        found: pl.DataFrame = apply(frame)
-        return found
+        return apply(frame)
     parts = [
         pl.DataFrame([apply(row) for row in part.iter_rows(named=True)], infer_schema_length=None)
         for part in frame.iter_slices(_PYTHON_ROWS)

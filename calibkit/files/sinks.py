@@ -186,8 +186,7 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
     options = ipc.IpcWriteOptions(compression=compression)
     with ipc.new_file(sink, table.schema, options=options) as file:
         file.write_table(table)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+    return sink.getvalue().to_pybytes()
 
 
 def make_folders(outputs: Sequence[str]) -> None:

@@ -75,8 +75,7 @@ class RaterRows(Struct, frozen=True, kw_only=True):
     @property
     def votes(self) -> Int64s:
         """The number of votes of each row."""
-        total: Int64s = self.counts.sum(axis=1)
-        return total
+        return self.counts.sum(axis=1)
 
 
 def _matched(source: Source, options: RaterOptions) -> list[tuple[str, Matched]]:

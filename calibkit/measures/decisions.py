@@ -259,8 +259,7 @@ def _worth(tables: Numbers, worth: Worth) -> Floats:
     alarms, hits = flagged[..., 0, 1:], flagged[..., 1, 1:]
     total, positives = flagged[..., 0, :1] + flagged[..., 1, :1], flagged[..., 1, :1]
     sums = worth.hit * hits + worth.alarm * alarms + worth.miss * (positives - hits)
-    found: Floats = sums / total
-    return found
+    return sums / total
 
 
 def _error(table: Numbers, worth: Worth, rows: int) -> Floats:

@@ -137,8 +137,7 @@ def class_contributions(cells: Sequence[float], sample: Sample) -> Floats:
     `cells` has that of a true negative, false negative, false positive and true positive.
     """
     place = 2 * sample.score.astype(np.int64) + sample.label
-    found: Floats = np.array(cells)[place]
-    return found
+    return np.array(cells)[place]
 
 
 class Level(Struct, frozen=True):

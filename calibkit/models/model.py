@@ -146,8 +146,7 @@ class Shown:
         return f"<{type(self).__name__}: {view_of(self).headline(self)}>"
 
     def _repr_html_(self) -> str:
-        shown: str = IN_PYTHON["html"]()(self._page(Page(short=True)))
-        return shown
+        return IN_PYTHON["html"]()(self._page(Page(short=True)))
 
     def summary(self) -> str:
         """Return what the command line prints of it, as text."""
@@ -165,8 +164,7 @@ class Shown:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as plain dictionaries and lists, as JSON would read it."""
-        content: dict[str, Any] = msgspec.to_builtins(self)
-        return content
+        return msgspec.to_builtins(self)
 
     def to_json(self) -> bytes:
         """Return the result as canonical JSON: sorted keys, floats that read back exactly."""

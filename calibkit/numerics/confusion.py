@@ -137,8 +137,7 @@ class ConfusionMeasure(Struct, frozen=True, kw_only=True):
         """
         step = _STEP * math.fsum(cells)
         moved = np.array(cells)[:, None] + 1j * step * np.eye(4)
-        found: Floats = self.formula(Cells(*moved), *parameters).imag / step
-        return found
+        return self.formula(Cells(*moved), *parameters).imag / step
 
     def read(self, name: str, text: str, option: str) -> tuple[Bound, ...]:
         """Return the parameters in the text that follows a measure's name and a colon.

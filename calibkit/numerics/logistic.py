@@ -294,8 +294,7 @@ def ridge_lines(x: Floats, positive: Floats, rows: Floats, spread: tuple[float, 
     def loss(at: Floats) -> Floats:
         z = at[:, :1] + (1.0 + at[:, 1:]) * x
         drawn = 0.5 * (np.square(at) * penalty).sum(axis=1)
-        found: Floats = (rows * np.logaddexp(0.0, z) - positive * z).sum(axis=1) + drawn
-        return found
+        return (rows * np.logaddexp(0.0, z) - positive * z).sum(axis=1) + drawn
 
     least = loss(lines)
     for _ in range(_STEPS):

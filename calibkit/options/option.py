@@ -224,8 +224,7 @@ def plain(options: Any, *done: str) -> dict[str, Any]:
     A shard is `done` with some, and with the number of threads.
     """
     left = dataclasses.replace(options, threads=None, **dict.fromkeys(done))
-    found: dict[str, Any] = to_builtins(left.given())
-    return found
+    return to_builtins(left.given())
 
 
 def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Asked:

@@ -349,8 +349,7 @@ def _harmonic(numbers: Numbers) -> Floats:
     small = np.concatenate([[0.0], np.cumsum(1.0 / np.arange(1, 1001))])
     n = np.maximum(numbers, 1).astype(np.float64)
     large = np.log(n) + np.euler_gamma + 1.0 / (2.0 * n) - 1.0 / (12.0 * n**2)
-    found: Floats = np.where(numbers <= 1000, small[np.minimum(numbers, 1000)], large)
-    return found
+    return np.where(numbers <= 1000, small[np.minimum(numbers, 1000)], large)
 
 
 def draw_risk(shown: Points, sheet: Sheet) -> None:

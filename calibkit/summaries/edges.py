@@ -34,8 +34,7 @@ def quantile_places(count: Numbers, bins: int, *, falling: bool = False) -> Int6
     """
     out = np.empty((1, bins), np.int64)
     sorting.quantile_places(count, _ONE_LEVEL, np.array([count.sum(dtype=np.int64)]), falling, out)
-    found: Int64s = out[0]
-    return found
+    return out[0]
 
 
 def falling_quantiles(values: Numbers, count: Numbers, bins: int) -> Floats:

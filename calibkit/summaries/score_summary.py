@@ -103,8 +103,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
     def said(self) -> dict[str, Any]:
         """What the header of a state says of it, as `_Options` reads it."""
         named = {"columns": self.options, "dtypes": self.dtypes, "notes": self.notes}
-        found: dict[str, Any] = msgspec.to_builtins({**named, "edges": self.edges})
-        return found
+        return msgspec.to_builtins({**named, "edges": self.edges})
 
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of all; they have the same roles, options and edges.

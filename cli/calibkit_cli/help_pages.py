@@ -176,8 +176,7 @@ def name_no_types() -> None:
         def shown(param: Any, ctx: Any, given: Any = kind.display_type_rich) -> str | None:
             if getattr(param, "is_flag", False) or param.param_type_name == "argument":
                 return None
-            text: str | None = given(param, ctx)
-            return text
+            return given(param, ctx)
 
         kind.display_type_rich = shown
 

@@ -76,8 +76,7 @@ def level_thresholds(model: BoundaryModel) -> Floats:
         return model.thresholds()
     assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
     lowest = np.concatenate([[-np.inf], np.array(model.score_edges, np.float64), [np.nan]])
-    found: Floats = lowest[len(model.score_edges) + 1 - np.array(model.take)]
-    return found
+    return lowest[len(model.score_edges) + 1 - np.array(model.take)]
 
 
 def group_codes(model: BoundaryModel, by: pl.Series) -> Int64s:

@@ -161,8 +161,7 @@ def leaf_lines(rows: HetcalRows, order: Int32s, spans: Int64s, starts: Floats) -
 def pooled_line(rows: HetcalRows, used: Bools | None = None) -> Floats:
     """Return (a, b) of Platt's map of all rows, or of some."""
     leaf = rows.made(lambda own: 0 if used is None else np.where(used[own], 0, -1), np.int32)
-    line: Floats = leaf_lines(rows, *by_leaf(rows, leaf, 1), np.full((1, 2), np.nan))[0, :2]
-    return line
+    return leaf_lines(rows, *by_leaf(rows, leaf, 1), np.full((1, 2), np.nan))[0, :2]
 
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:

@@ -22,8 +22,7 @@ class DisagreementMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def mapped(self, phi: Floats) -> Floats:
         """Return the value of each predicted disagreement; below all knots the first value."""
         place = np.searchsorted(np.array(self.knots), phi, side="right") - 1
-        found: Floats = np.array(self.values)[np.maximum(place, 0)]
-        return found
+        return np.array(self.values)[np.maximum(place, 0)]
 
 
 class AlphaFit(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):

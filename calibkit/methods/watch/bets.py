@@ -91,8 +91,7 @@ def night_logs(promise: Promise, cells: Cells) -> Floats | None:
     stakes, payoffs = promise.stakes, promise.payoffs(cells)
     if not any(rows for _, rows in payoffs):
         return None
-    found: Floats = np.add.reduce([rows * np.log1p(stakes * payoff) for payoff, rows in payoffs])
-    return found
+    return np.add.reduce([rows * np.log1p(stakes * payoff) for payoff, rows in payoffs])
 
 
 class Evidence(Struct, frozen=True):

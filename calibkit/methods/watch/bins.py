@@ -78,8 +78,7 @@ def calibration_logs(bins: Sequence[Bin]) -> Floats | None:
     # What was rounded down is given back to those who bet on more positives.
     mean = (sums + np.where(rates > 0.0, rows, 0.0)) * UNIT / np.maximum(rows, 1.0)
     gains = rates * hits - rows * np.log1p(np.minimum(mean, 1.0) * np.expm1(rates))
-    found: Floats = gains.sum(axis=2).ravel()
-    return found
+    return gains.sum(axis=2).ravel()
 
 
 def calibration_evidence(nights: Sequence[Sequence[Bin]]) -> Evidence:
@@ -208,8 +207,7 @@ def _urn_log(urn: Floats, rows: Floats) -> Floats:
     def rising(begun: Floats, more: Any) -> Floats:
         return np.asarray(_log_gamma(begun + more) - _log_gamma(begun), np.float64)
 
-    found: Floats = rising(urn, rows).sum(axis=-1) - rising(urn.sum(axis=-1), rows.sum())
-    return found
+    return rising(urn, rows).sum(axis=-1) - rising(urn.sum(axis=-1), rows.sum())
 
 
 def drifted(fitted: Sequence[int], nights: Sequence[Sequence[int]]) -> float | None:

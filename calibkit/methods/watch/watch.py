@@ -198,8 +198,7 @@ class Watched(Shown, Struct, frozen=True):
             nights=len(self.state.nights),
             calibkit=__version__,
         )
-        found: dict[str, Any] = msgspec.to_builtins(content)
-        return found
+        return msgspec.to_builtins(content)
 
     def history(self) -> pl.DataFrame:
         """Return a row a promise and night, in the columns of `HISTORY`.

@@ -110,8 +110,7 @@ def alike(
         worth += sums[own, 1] - margin[:, None] * sums[own, 0]
         places.append(own)
     best = np.argmax(worth, axis=1)
-    found: Int64s = np.column_stack([own[np.arange(best.size), best] - 1 for own in places])
-    return found
+    return np.column_stack([own[np.arange(best.size), best] - 1 for own in places])
 
 
 class Gaps(Struct, frozen=True, dict=True):

@@ -191,8 +191,7 @@ def values_of(rows: ScoreRows, options: BoundaryOptions) -> Floats:
     """Return the values of rows, 0 for negative ones; 1 where there are none."""
     if options.value is None:
         return np.ones(rows.score.size)
-    found: Floats = amounts_of(rows.other(options.value), rows.finder, "values") * rows.labels
-    return found
+    return amounts_of(rows.other(options.value), rows.finder, "values") * rows.labels
 
 
 def limits_of(split: Split, options: BoundaryOptions) -> dict[str, float]:
@@ -353,8 +352,7 @@ class Evidence(Struct, frozen=True, dict=True):
         """Return what the boundaries of all segments select together; or block with review."""
         padded = [np.vstack((np.zeros((1, 2)), own)) for own in sums]
         places = self.table[:, 1:] if reach else self.table
-        found: Floats = np.sum([own[places[:, k] + 1] for k, own in enumerate(padded)], axis=0)
-        return found
+        return np.sum([own[places[:, k] + 1] for k, own in enumerate(padded)], axis=0)
 
     def _of_gap(self, counts: Numbers) -> Numbers:
         """Return of rows and positives those that the gap is about: true or false positives."""

@@ -106,8 +106,7 @@ class Region(Struct, frozen=True):
 
     def holds(self, score: Numbers, level: UInt16s) -> Bools:
         """Return which scores at a level lie inside."""
-        found: Bools = score.astype(np.float64) >= self.lowest[level]
-        return found
+        return score.astype(np.float64) >= self.lowest[level]
 
     def known(self, tally: Tally) -> Tally:
         """Return the rows of a tally that lie inside, each counted once."""
@@ -139,8 +138,7 @@ def joined(expected: Sequence[Floats]) -> Int64s:
     steps[np.arange(owner.size), owner[order]] = 1
     places = np.cumsum(steps, axis=0) - 1
     kept = _milestones(np.cumsum(np.concatenate(rows)[order]))
-    found: Int64s = places[np.unique(np.append(kept, owner.size - 1))]
-    return found
+    return places[np.unique(np.append(kept, owner.size - 1))]
 
 
 def fit_path(
@@ -318,8 +316,7 @@ class CurvedSurface(Struct, frozen=True):
 def plain_values(surface: Surface, s: Floats, level: UInt16s) -> Floats:
     """Return the log-odds of a plain surface."""
     lines = surface.lines()
-    values: Floats = lines[level, 0] + lines[level, 1] * s
-    return values
+    return lines[level, 0] + lines[level, 1] * s
 
 
 def probability_of(values: Floats) -> Floats:
@@ -330,8 +327,7 @@ def probability_of(values: Floats) -> Floats:
 
 def _squeezed(s: Floats, scale: tuple[float, float]) -> Floats:
     """Return scores as they enter the squares: logarithmic some spreads from the middle."""
-    found: Floats = np.arcsinh((s - scale[0]) / (_STRAIGHT * scale[1]))
-    return found
+    return np.arcsinh((s - scale[0]) / (_STRAIGHT * scale[1]))
 
 
 def fit_curved(

@@ -101,5 +101,4 @@ def _margins(path: Path, testing: Bools, options: BoundaryOptions, level: float)
     (quantity,) = evidence.quantities_of(options)
     rows = int(np.count_nonzero(testing))
     test = Binomials.hoped(quantity, path.expected, path.totals, rows, level)
-    found: Floats = test.signals - test.wanted
-    return found
+    return test.signals - test.wanted

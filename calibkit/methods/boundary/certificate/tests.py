@@ -170,8 +170,7 @@ class Binomials(Struct, frozen=True, dict=True):
         trials = np.maximum(self.expected[:, 1], 1.0)
         rate = np.clip(self.expected[:, 0] / trials, 0.0, 1.0)
         reach = self.wanted * np.sqrt(np.maximum(rate * (1.0 - rate), 1.0 / trials) / trials)
-        found: Floats = np.clip(rate - reach if self.quantity.at_least else rate + reach, 0.0, 1.0)
-        return found
+        return np.clip(rate - reach if self.quantity.at_least else rate + reach, 0.0, 1.0)
 
     def rejects(self, place: int, level: float) -> bool:
         """Return whether the violation of the bound is rejected for a boundary."""
@@ -209,8 +208,7 @@ class TwoBinomials(Struct, frozen=True, dict=True):
     @cached_property
     def signals(self) -> Floats:
         """By how many standard errors each boundary is expected to keep the bound."""
-        found: Floats = self._errors[:, 2] / np.hypot(self._errors[:, 0], self._errors[:, 1])
-        return found
+        return self._errors[:, 2] / np.hypot(self._errors[:, 0], self._errors[:, 1])
 
     @cached_property
     def _shared(self) -> tuple[Floats, Int64s]:
@@ -336,8 +334,7 @@ class Bets(Struct, frozen=True, dict=True):
     def signals(self) -> Floats:
         """By how many standard errors each boundary is expected to keep the bound."""
         mean, square = self._moments
-        found: Floats = mean * np.sqrt((self.testing.starts.size - 1) / square)
-        return found
+        return mean * np.sqrt((self.testing.starts.size - 1) / square)
 
     @property
     def wanted(self) -> Floats:
@@ -349,8 +346,7 @@ class Bets(Struct, frozen=True, dict=True):
         """What is staked: enough to win soon where a boundary pays, else just by the last unit."""
         mean, square = self._moments
         least = np.sqrt(-2.0 * log(self.level) / (square * max(self.testing.starts.size - 1, 1)))
-        found: Floats = np.clip(np.maximum(mean / square, least), 0.0, _MOST)
-        return found
+        return np.clip(np.maximum(mean / square, least), 0.0, _MOST)
 
     def rejects(self, place: int, level: float) -> bool:
         """Return whether the violation of the bound is rejected for a boundary."""
@@ -379,8 +375,7 @@ class Chain(Struct, dict=True):
     @cached_property
     def margins(self) -> Floats:
         """By how many standard errors a first test of each boundary is expected to reject."""
-        found: Floats = np.min([one.signals - one.wanted for one in self.tests], axis=0)
-        return found
+        return np.min([one.signals - one.wanted for one in self.tests], axis=0)
 
     @cached_property
     def places(self) -> Int64s:

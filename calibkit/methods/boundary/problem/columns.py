@@ -187,5 +187,4 @@ def place_between(values: Numbers, quantiles: Floats) -> UInt16s:
     if (first == np.arange(first.size)).all():
         return place
     on = np.maximum(values, quantiles[0]) == quantiles[place]
-    found: UInt16s = np.where(on, first[place], place)
-    return found
+    return np.where(on, first[place], place)

@@ -232,8 +232,7 @@ class Measure(CountGoal):
 
     def formula(self, cells: Cells) -> Floats:
         """Return the measure of confusion counts."""
-        found: Floats = self.kind.formula(cells, *map(float, self.parameters))
-        return found
+        return self.kind.formula(cells, *map(float, self.parameters))
 
     def pick(self, selected: Int64s, true_positives: Int64s, gain: Int64s | None = None) -> int:
         """Return the totals of the best value, of ties the one with fewest rows."""

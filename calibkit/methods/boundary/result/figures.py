@@ -258,8 +258,7 @@ def judge_segments(
 
 def _within(tally: Tally, levels: slice) -> Bools:
     """Return which entries lie in some levels."""
-    found: Bools = (tally.level >= levels.start) & (tally.level < levels.stop)
-    return found
+    return (tally.level >= levels.start) & (tally.level < levels.stop)
 
 
 def gap_seen(
@@ -297,8 +296,7 @@ def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> 
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
-    together: Int64s = counts.reshape(-1, goal.within, 4).sum(axis=1).T
-    return together
+    return counts.reshape(-1, goal.within, 4).sum(axis=1).T
 
 
 def judge_test(

@@ -309,8 +309,7 @@ class Steps(Part):
         if not self.values:
             return np.full(score.size, np.nan)
         knots = np.array([threshold_value(knot) for knot in self.knots[1:]], np.float64)
-        found: Floats = np.array(self.values)[np.searchsorted(knots, score, "right")]
-        return found
+        return np.array(self.values)[np.searchsorted(knots, score, "right")]
 
 
 class SegmentFit(Part):

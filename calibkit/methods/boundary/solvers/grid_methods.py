@@ -209,8 +209,7 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
             [hits * prefixes.hits_unit for hits in prefixes.hits], prefixes.rows
         )
         target = _pick_rows(tables.values[-1], prefixes.rows_unit, goal)
-        take: Int64s = prefixes.takes(tables.trace(np.array([target])))[0]
-        return take
+        return prefixes.takes(tables.trace(np.array([target])))[0]
     unit = common_unit(rows)
     costs = np.tile(np.arange(gains.shape[1]), (gains.shape[0], 1)) if by_bins else rows // unit
     if mono:

@@ -253,8 +253,7 @@ class _Fit:
         blocks = [slice(start, start + _BLOCK) for start in starts]
         more = [(lines, self.excluded, out) for out in sums]
         each_block(kernel, arrays, blocks, self.threads, more)
-        found: Floats = np.cumsum(sums, axis=0)[-1]
-        return found
+        return np.cumsum(sums, axis=0)[-1]
 
 
 def surface_slopes(
