@@ -102,12 +102,14 @@ class _Text:
     count: int  # of the rows
     nulls: dict[str, int]  # of each column
     commas: list[str]  # columns of numbers with decimal commas, which polars read
+    names: dict[str, str]  # of columns that polars calls otherwise
 
     def __init__(
         self, source: Path | bytes, part: Part, dialect: Dialect, *, hold: bool, guess: bool
     ) -> None:
         """Parse it; `hold`: whether its rows are held; `guess`: the first ones tell types."""
         self.source, self.part, self.dialect, self.hold = source, part, dialect, hold
+        self.names = {}
         head = self._scan(
             has_header=False, n_rows=1, infer_schema=False, truncate_ragged_lines=True
         )
@@ -115,6 +117,13 @@ class _Text:
         names = ["" if name is None else str(name) for name in head.collect().row(0)]
         if len(set(names)) < len(names):
             raise repeated_name(names, part.path)
+        # Polars leaves quotation marks doubled in a header, though not in rows.
+        parsed = self._scan(infer_schema=False).collect_schema().names()
+        self.names = {
+            old: new
+            for old, new in zip(parsed, names, strict=False)
+            if old != new and old.replace('""', '"') == new
+        }
         try:
             self._parse(guess=guess)
         except pl.exceptions.ComputeError:
@@ -137,7 +146,12 @@ class _Text:
 
     def _scan(self, **options: Any) -> pl.LazyFrame:
         separator = str(self.dialect.delimiter)
-        return pl.scan_csv(self.source, separator=separator, glob=False, **options)
+        if self.names and "schema_overrides" in options:
+            old = {new: old for old, new in self.names.items()}
+            kinds = options["schema_overrides"].items()
+            options["schema_overrides"] = {old.get(name, name): kind for name, kind in kinds}
+        rows = pl.scan_csv(self.source, separator=separator, glob=False, **options)
+        return rows.rename(self.names) if self.names else rows
 
     def _parse(self, *, guess: bool) -> None:
         """Parse all rows once."""

@@ -266,9 +266,9 @@ def fit_venn_abers(points: Points, options: MapOptions, _: list[Points]) -> Foun
 
     Raises `DataError` for weights so small that one row outweighs what integers hold.
     """
-    size = max(points.unit.size, 2.0**-62)
+    size = max(points.unit.size, 2.0**-63)
     weight = max(1, round(1.0 / size))
-    if weight + points.totals[0] >= 2**62:
+    if weight + points.totals[0] >= 2**63:
         raise DataError(
             f"{points.what} have weights too small for venn-abers, where a new row has weight 1; "
             "multiply the weights so that a row has about weight 1"

@@ -357,3 +357,22 @@ def test_a_european_grid_is_read(tmp_path: Path, invoke: Invoke) -> None:
         assert done.code == 0, done.stderr
         found.append(json.loads(done.stdout)["metrics"])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("delimiter", "decimal"), [(",", "."), (";", ",")])
+def test_names_with_quotation_marks_are_kept(
+    delimiter: str, decimal: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = [(0.5, 1, 'a "b"'), (0.4, 0, "c"), (0.7, 1, "d"), (0.2, 0, "e")]
+    frame = pl.DataFrame(rows, schema=['the "score"', "label", '"'], orient="row")
+    path, model, out = tmp_path / "x.csv", tmp_path / "b.json", tmp_path / "out.csv"
+    put(frame, path, delimiter, decimal, "", "utf-8")
+    line = ["--score", 'the "score"', "--precision", 0.5, "--method", "st", "--folds", 0]
+    done = invoke("boundary", path, *line, "-o", model)
+    assert done.code == 0, done.stderr
+    done = invoke("apply", model, path, "-o", out)
+    assert done.code == 0, done.stderr
+    with out.open(newline="", encoding="utf-8") as file:
+        header, first, *_ = csv.reader(file)
+    assert header == ['the "score"', "label", '"', "decision", "margin"]
+    assert first[:4] == ["0.5", "1", 'a "b"', "1"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import msgspec
@@ -161,6 +162,17 @@ def test_beta_is_the_bounded_minimum(seed: int) -> None:
     assert min(one.a, one.b) >= 0
     assert loss(np.array([one.a, one.b, one.c])) == pytest.approx(best.fun, abs=1e-9)
     assert [one.a, one.b, one.c] == pytest.approx(best.x, abs=2e-3)
+
+
+def test_venn_abers_takes_any_fractions_that_weigh_a_row_together() -> None:
+    score, label = np.arange(20) / 20, [0, 1] * 10
+    for total in (1.0, 1.3, 7.9, 15.99):  # 15.99 is nearly all that 62 bits hold
+        weight = np.full(20, total / 20) * np.where(np.arange(20) % 3, 1.01, 0.98)
+        weight *= total / weight.sum()
+        model = fit(score, label, weight, method="venn-abers", scale="raw", clip=0.0)
+        found = METHODS["venn-abers"].mapped(model.own_map, np.array([0.5]), "raw", 1)
+        p0, p1 = naive.venn_abers(score, label, [Fraction(w) for w in weight], 0.5)
+        assert [found[1][0], found[2][0]] == pytest.approx([p0, p1], abs=1e-14)
 
 
 @FEWER

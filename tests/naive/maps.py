@@ -160,7 +160,7 @@ def lower_hull_after(rows: Sequence[int], hits: Sequence[int]) -> list[int]:
 
 
 def venn_abers(
-    score: Values, label: Sequence[int], weight: Sequence[int], new: float
+    score: Values, label: Sequence[int], weight: Sequence[int | Fraction], new: float
 ) -> tuple[float, float]:
     """Return p0 and p1 of a new score: isotonic fits with it added under label 0 and 1."""
     found = []
