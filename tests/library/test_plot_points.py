@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+import calibkit as ck
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
@@ -320,6 +321,17 @@ def test_cells_of_two_uncertainties_count_what_is_decided(recall: float | None) 
     assert set(table["decision"]) == ({"selected"} if recall is None else {"block", "review"})
 
 
+def test_of_more_uncertainties_the_first_two_are_drawn() -> None:
+    frame = many().with_columns(third=pl.col("score") * pl.col("run"))
+    names = ["run", "uncertainty", "third"]
+    model = ck.fit_boundary(frame, uncertainty=names, method="exact", precision=0.6, folds=0)
+    shown = [
+        plots.points(source_of(frame), RegionsOptions(boundary=model, uncertainty=own)).table
+        for own in (None, names[:2])
+    ]
+    assert shown[0].equals(shown[1])
+
+
 @pytest.mark.parametrize(
     ("method", "more"),
     [
@@ -501,6 +513,19 @@ def test_without_test_rows_the_gain_has_no_interval() -> None:
     assert shown["gain_low"].count() == 0
     options = RecallGainOptions(method="exact", precision="0.6", intervals=False)
     assert plots.points(source_of(scored()), options).table["precision_low"].count() == 0
+
+
+def test_a_gain_where_nothing_is_found_has_no_interval() -> None:
+    taken = [
+        ck.fit_boundary(scored(), precision=0.7, method=method, folds=0).apply(scored())["decision"]
+        for method in ("st", "exact")
+    ]
+    test = scored().filter((taken[0] == 1) & (taken[1] == 0)).with_columns(label=1)
+    assert test.height  # rows that only the single threshold selects
+    options = RecallGainOptions(method=["exact"], precision=[0.7], test=test)
+    table = plots.points(source_of(scored()), options).table
+    (row,) = table.select("baseline_recall", "recall", "gain", "gain_low", "gain_high").rows()
+    assert row == (1.0, 0.0, -1.0, None, None)
 
 
 def test_bounds_that_no_boundary_meets_are_null() -> None:

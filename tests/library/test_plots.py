@@ -113,6 +113,18 @@ def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
         assert plots.points(source_of(own), kind(score_bins=4)).words["axis"] == axis
 
 
+def test_log_odds_reach_as_far_as_those_of_scores_between_0_and_1() -> None:
+    sure = pl.when(pl.col("score") < 0.3).then(0.0).when(pl.col("score") > 0.7).then(1.0)
+    frame = scored().with_columns(score=sure.otherwise(pl.col("score")))
+    options = PositivityOptions(score_bins=6, strategy="equal-mass", axis="logit")
+    shown = plots.points(source_of(frame), options)
+    means = shown.table["mean_score"].drop_nulls().unique().sort()
+    assert means[0] == 0.0 and means[-1] == 1.0
+    inside = log_odds(means.to_numpy()[1:-1])
+    ends = plots.draw(shown).axes[0].get_xlim()
+    assert ends == pytest.approx((inside.min() - 0.5, inside.max() + 0.5))
+
+
 def test_log_odds() -> None:
     found = log_odds([0.0, 0.25, 0.5, 1.0, -1.0]).tolist()
     assert found == pytest.approx([-math.inf, -math.log(3), 0.0, math.inf, -math.inf])
