@@ -362,6 +362,15 @@ def test_capacities_are_rows_or_shares(method: list[str], fit: Fit) -> None:
         assert {k: number["fit"]["in_sample"][k] for k in content} == content
 
 
+def test_a_capacity_in_rows_is_one_of_the_rows_at_hand_at_any_base_rate(fit: Fit) -> None:
+    number, share = (
+        json.loads(fit(simulate(), "--capacity", text, "--prevalence 0.1").read_text())
+        for text in ("150", "0.25")
+    )
+    assert number["score_thresholds"] == share["score_thresholds"]
+    assert number["fit"]["in_sample"]["selected"] > 150  # negatives count for more
+
+
 @pytest.mark.parametrize("method", [["--method", "exact"], ["--method", "st"], BLOCK, TIE])
 def test_selecting_nothing_is_a_result_of_a_measure(
     method: list[str], fit: Fit, applied: Applied, invoke: Invoke
