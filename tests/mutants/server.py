@@ -30,6 +30,8 @@ LOADED = (
     "scipy.stats",
     "typer",
 )
+#: What the kernels are loaded by: each run loads it anew, of the text that a file has then.
+ANEW = ("calibkit", "calibkit_cli")
 #: Seconds after which a run that waits for something has ended.
 LONGEST = 900
 
@@ -67,6 +69,8 @@ def _outcome(tests: Sequence[str], seconds: int) -> str:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(quiet, stream)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ANEW]:
+        del sys.modules[name]
     first = First()
     line = [
         "-x",
