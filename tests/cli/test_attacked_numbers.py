@@ -80,9 +80,7 @@ def test_unsigned_integers_that_floats_cannot_hold(
 
 
 @pytest.mark.parametrize("column", ["score", "uncertainty"])
-def test_integers_below_those_that_floats_hold(
-    column: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_integers_below_those_that_floats_hold(column: str, tmp_path: Path, invoke: Invoke) -> None:
     values = {name: [1, 1, 2, 3] for name in ("score", "uncertainty")}
     values[column] = [1, -(2**53) - 1, 2, 3]
     rows = pl.DataFrame(values).with_columns(label=pl.Series([1, 0, 1, 0]))

@@ -243,17 +243,42 @@ def test_what_is_drawn_by_hand_lies_within_its_picture(
     rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
     line = ("evaluate", rows, "--by site -q --report", page, "-o", tmp_path / "metrics.json")
     assert invoke(*line).code == 0
-    drawings = 0
+    whiskers: dict[str, int] = {}
     for tag, attributes in read(page).tags:
         if tag == "svg":
             left, top, width, height = map(float, str(attributes["viewbox"]).split())
-            drawings += 1
+            label = str(attributes["aria-label"])
+            whiskers[label] = 0
         for name, text in attributes.items():
-            if drawings and name in ("x", "x1", "x2", "cx"):
+            if whiskers and name in ("x", "x1", "x2", "cx"):
                 assert left <= float(str(text)) <= left + width, (tag, attributes)
-            if drawings and name in ("y", "y1", "y2", "cy"):
+            if whiskers and name in ("y", "y1", "y2", "cy"):
                 assert top <= float(str(text)) <= top + height, (tag, attributes)
-    assert drawings >= 2
+        if attributes.get("class") == "whisker":
+            whiskers[label] += 1
+    (bins,) = (label for label in whiskers if label.startswith("Reliability diagram."))
+    held = np.unique(np.digitize(frame["score"].to_numpy(), np.arange(1, 15) / 15)).size
+    assert bins.count("came true") == whiskers[bins] == held
+    slices = [label for label in whiskers if " by slice: " in label]
+    assert slices and all(whiskers[label] == 5 for label in slices), whiskers
+
+
+def test_the_page_says_which_differences_may_be_none(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    noisy = pl.read_parquet(rows).with_columns(
+        other=pl.col("score") ** 2, alike=(pl.col("score") + 1e-4).clip(0.0, 1.0)
+    )
+    write(noisy, rows)
+    page, metrics = tmp_path / "report.html", tmp_path / "metrics.json"
+    given = ("--score other,alike --baseline score --metrics auc,brier,ece --report", page)
+    found = invoke("evaluate", rows, *given, "-q", "-o", metrics).result()["differences"]
+    pairs = ("other-score", "alike-score")
+    ends = [own for pair in pairs for own in found[pair]["all"].values()]
+    open_to_none = [own["low"] <= 0.0 <= own["high"] for own in ends if own["low"] is not None]
+    assert set(open_to_none) == {True, False}
+    said = re.findall(">(yes|no)<", page.read_text())
+    assert [word == "yes" for word in said] == open_to_none
 
 
 @pytest.mark.parametrize("output", ["-", "report.txt", "no/such/report.html", "report.html/"])

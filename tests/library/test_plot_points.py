@@ -480,7 +480,9 @@ def test_the_interval_of_ece_at_holds_the_true_error(levels: int, off: float) ->
 def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     test = scored().with_columns(pl.col("label").shift(7, fill_value=1))
     options = RecallGainOptions(method=["exact", "mist"], precision=[0.5, 0.7], test=test)
-    table = plots.points(source_of(scored()), options).table
+    shown = plots.points(source_of(scored()), options)
+    table = shown.table
+    assert shown.words["rows"] == "test rows"
     rows, labels = read_score_rows(source_of(scored()), ColumnOptions()), test["label"].to_list()
     for row in table.iter_rows(named=True):
         found, drawn, alerts = [], [], []
@@ -573,13 +575,20 @@ def test_auc_lift_of_each_run() -> None:
 
 
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
-    row = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH)).table.row(0, named=True)
+    shown = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH))
+    row = shown.table.row(0, named=True)
     options = EvaluateOptions(scores=BOTH, metrics="auc")
     paired = evaluate(options, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])
     )
+    (panel,) = plots.draw(shown).axes
+    assert [line.get_ydata()[0] for line in panel.lines if len(line.get_ydata()) == 1] == [
+        row["lift"]
+    ]
+    (whisker,) = (one for one in panel.collections[0].get_segments())
+    assert whisker[:, 1].tolist() == pytest.approx([row["low"], row["high"]])
     with pytest.raises(UsageError, match="compares scores"):
         plots.points(source_of(scored()), AucLiftOptions())
 
