@@ -357,6 +357,9 @@ def test_capacities_are_rows_or_shares(method: list[str], fit: Fit) -> None:
     assert number["fit"]["in_sample"]["selected"] <= 60 + 1e-9
     every = json.loads(fit(frame, "--capacity", "100000", *method).read_text())
     assert every["fit"]["in_sample"]["recall"] == 1.0
+    halves = frame.with_columns(half=pl.lit(0.5))
+    of_weight = json.loads(fit(halves, "--capacity 30 --weight half", *method).read_text())
+    assert of_weight["score_thresholds"] == number["score_thresholds"]
     if method not in (BLOCK, TIE):
         content = recount(number, frame)
         assert {k: number["fit"]["in_sample"][k] for k in content} == content

@@ -501,3 +501,9 @@ def test_suffixes() -> None:
     assert WRITERS.keys() == {".prom", ".csv", ".md", ".tex"}
     with pytest.raises(UsageError, match=r"\.prom"):
         content(Evaluated(metrics=written()), "m.xlsx")
+
+
+def test_two_groups_have_an_interval_and_one_has_none() -> None:
+    for groups in (1, 2):
+        sample = replace(simulate(100), group=np.arange(100) % groups)
+        assert (OPTIONS.level(sample) is None) == (groups == 1)
