@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from calibkit_cli.main import same_numbers
 from tests.warm import load
@@ -40,6 +41,11 @@ class First:
     """A plugin of pytest that keeps the name of the first test that failed."""
 
     name = ""
+
+    def pytest_configure(self) -> None:
+        """Have properties that fail say so at once, without a search for the least example."""
+        settings.register_profile("at once", settings(phases=[Phase.explicit, Phase.generate]))
+        settings.load_profile("at once")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.name = self.name or (report.nodeid if report.failed else "")
