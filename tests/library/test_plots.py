@@ -100,12 +100,15 @@ def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
     inner = wide.filter(pl.col("score_low").is_finite() & pl.col("score_high").is_finite())
     widths = log_odds(inner["score_high"]) - log_odds(inner["score_low"])
     assert widths == pytest.approx(widths[0]) and len(widths) >= 2
-    for look in SIZES:
+    named = []
+    for look in (*SIZES, Look(width=12.0, height=2.6)):
         figure = plots.draw(shown, look)
         assert faults(figure) == []
+        named.append(len(figure.axes[0].xaxis.get_major_ticks()))
         for tick in figure.axes[0].xaxis.get_major_ticks():
             probability = float(tick.label1.get_text())
             assert log_odds(probability) == pytest.approx(tick.get_loc())
+    assert named[1] < named[2] >= named[0]  # as many as there is room for
     with pytest.raises(UsageError, match="is of probabilities"):
         kind(axis="logit", scale="raw")
     for rare, axis in ((pl.col("score") / 20, "logit"), (pl.col("score"), "value")):
