@@ -433,6 +433,7 @@ def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     )
     model = ck.fit_alpha(frame)
     assert model.classes == ["c1", "c2", "c10"]  # by number
+    assert f"alpha0 = {np.exp(model.log_alpha0):.4g}, 3 classes, 80 rows" in repr(model)
     whole = model.apply(frame)
     added = [name for name in whole.columns if name not in frame.columns]
     found = model.apply(np.ascontiguousarray(share[:, [2, 0, 1]]))

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -222,6 +222,18 @@ def test_long_curves_are_thinned_evenly() -> None:
     assert steps.max() < 2.1 / MOST_POINTS
     assert visible(x[:7], x[:7]).tolist() == list(range(7))
     assert visible(np.zeros(1000), np.zeros(1000)).tolist() == [0, 999]
+
+
+def test_a_curve_keeps_the_same_thresholds_in_any_unit() -> None:
+    random = np.random.default_rng(4)
+    score = random.random(9000)
+    label = (random.random(9000) < score).astype(int)
+    kept = []
+    for unit in (1.0, 1024.0):
+        frame = pl.DataFrame({"score": unit * score, "label": label})
+        shown = plots.points(source_of(frame), ThresholdOptions(scale="raw", intervals=False))
+        kept.append((shown.table["threshold"] / unit).to_list())
+    assert kept[0] == kept[1] and 100 < len(kept[0]) < 9000
 
 
 def test_curves_need_both_classes() -> None:
@@ -451,6 +463,8 @@ def test_ece_at_each_score_bin() -> None:
             assert row["cumulative_ece_at"] == pytest.approx(sum(up) / len(up))
             for kind in ("ece_at", "cumulative_ece_at"):
                 assert 0.0 <= row[f"{kind}_low"] <= row[kind] <= row[f"{kind}_high"] <= 1.0
+    (_, below) = plots.draw(plots.points(source_of(frame), EceAtOptions(score_bins=4))).axes
+    assert all(float(tick).is_integer() for tick in below.get_xticks())
     for without in ({"intervals": False}, {"weight": "weight"}):
         options = EceAtOptions(score_bins=4, **without)  # type: ignore[arg-type]
         plain = plots.points(source_of(frame.with_columns(weight=1.5)), options)
@@ -472,6 +486,23 @@ def test_the_interval_of_ece_at_holds_the_true_error(levels: int, off: float) ->
         held += ends[0] <= off <= ends[1]
     assert held / runs > 0.9 - 3.0 * math.sqrt(0.09 / runs)
     assert cells.interval(np.empty(0), np.empty(0), 0.9) == (None, None)
+
+
+@example(table=[(0.205, 0.01), (0.3, 0.0005)])  # the first comes down to 0 for nearly all there is
+@given(st.lists(st.tuples(st.floats(0.001, 0.4), st.floats(1e-5, 1e-2)), min_size=2, max_size=9))
+def test_the_low_end_of_ece_at_is_the_least_mean_that_is_near_enough(
+    table: list[tuple[float, float]],
+) -> None:
+    gaps, variances = np.array(table).T
+    low, _ = cells.interval(gaps, variances, 0.9)
+    spread = 2.0 / (9.0 * gaps.size)
+    near = gaps.size * (1.0 - spread + stats.norm.ppf(0.9) * math.sqrt(spread)) ** 3
+    few, many = 0.0, float((gaps / variances).max())  # by how much of its variance each gap falls
+    for _ in range(200):
+        share = (few + many) / 2
+        inside = (np.minimum(gaps, share * variances) ** 2 / variances).sum() <= near
+        few, many = (share, many) if inside else (few, share)
+    assert low == pytest.approx(np.maximum(gaps - few * variances, 0.0).mean(), abs=1e-9)
 
 
 # ---------------------------------------------------------------- recall gain, bias, AUC lift

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import math
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
@@ -59,6 +60,16 @@ def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
         assert sum(1 for _ in group.iter(f"{SVG}path")) > 4
     for text in (b"nan", b"inf", b"<!--", b"<dc:date>"):
         assert text not in svg.lower()
+
+
+def test_without_matplotlib_python_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
+        ck.plot.roc(scored())
+    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
+        plots.draw(points_of("roc"))
 
 
 def test_png_has_the_size_asked_for_and_no_date() -> None:
