@@ -27,6 +27,7 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import (
     AucLiftOptions,
+    BiasOptions,
     DisagreementOptions,
     DispersionOptions,
     EceAtOptions,
@@ -590,6 +591,16 @@ def test_bias_among_the_highest_scores() -> None:
         assert row["ece"] == pytest.approx(
             naive.expected_calibration_error(pairs, 15, "equal-width")
         )
+
+
+def test_biases_stand_beside_each_other_at_their_share() -> None:
+    options = BiasOptions(scores=BOTH, top=[0.03, 0.1, 1], intervals=False)
+    for panel in plots.draw(plots.points(source_of(scored()), options)).axes:
+        drawn = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 3]
+        assert len(drawn) == 2
+        assert (np.array(drawn[0]) < np.array(drawn[1])).all()
+        for xs in drawn:
+            assert list(xs) == pytest.approx([0.03, 0.1, 1.0], rel=0.05)
 
 
 def test_auc_lift_of_each_run() -> None:
