@@ -7,7 +7,8 @@ each some of the tests run that reach its line, as `tests.mutants.reached` noted
 comes first): the fastest, those that look at whole texts, others drawn at random.  Those of kernels
 run interpreted.  Verdicts are kept in build/mutants.jsonl: a run that was stopped goes on where it
 was.  What notices a change is run without it at the end.  What survives is looked up in
-``examined.py``; without its verdict there it is judged again, with more ``--seconds`` by more tests.
+``examined.py``; once its verdict is taken out of the log it is judged again, by more tests if
+``--seconds`` says so.
 """
 
 from __future__ import annotations
