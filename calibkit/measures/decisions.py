@@ -37,6 +37,9 @@ from calibkit.numerics.hashes import BOOTSTRAP, stream
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Settings, stem
 
+#: A standard error below this is what rounding leaves of none.
+_ROUNDED: Final = 1e-12
+
 
 class Confusion(Struct, frozen=True, kw_only=True):
     """Decisions against labels in one slice."""
@@ -150,6 +153,8 @@ def _by_slopes(
         contributions = class_contributions(slopes, found.sample)
         variance = rows_variance(contributions, found.sample, found.settings)
     reach = level.reach * math.sqrt(variance)
+    if reach < _ROUNDED:
+        reach = 0.0
     if math.isfinite(high):
         width = high - low
         share = min(max((value - low) / width, 0.0), 1.0)

@@ -79,6 +79,16 @@ def test_unsigned_integers_that_floats_cannot_hold(
     ended.refused(3, "beyond 2^53", f"column '{column}'", "9007199254740993")
 
 
+@pytest.mark.parametrize("column", ["score", "uncertainty"])
+def test_integers_below_those_that_floats_hold(column: str, tmp_path: Path, invoke: Invoke) -> None:
+    values = {name: [1, 1, 2, 3] for name in ("score", "uncertainty")}
+    values[column] = [1, -(2**53) - 1, 2, 3]
+    rows = pl.DataFrame(values).with_columns(label=pl.Series([1, 0, 1, 0]))
+    path = write(rows, tmp_path / "rows.parquet")
+    ended = invoke("boundary", path, "--scale raw --precision 0.5 --folds 0")
+    ended.refused(3, "beyond 2^53", f"column '{column}'", "-9007199254740993")
+
+
 @pytest.fixture
 def ranked() -> pl.DataFrame:
     """Return rows whose label follows the score."""

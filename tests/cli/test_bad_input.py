@@ -196,6 +196,12 @@ def test_infinite_scores_are_allowed_where_only_the_order_counts(
     assert not rows["margin"].is_nan().any()
 
 
+def test_bins_of_equal_width_need_ends(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(scores(score={1: INF, 3: -INF}), tmp_path / "inf.parquet")
+    line = ("bin", path, "--scale raw --strategy equal-width -o", tmp_path / "grid.parquet")
+    invoke(*line).refused(3, "infinite in 2 rows", "rows 1, 3", "use --strategy equal-mass")
+
+
 # Missing values that are dropped, or become null ---------------------------------------------
 
 

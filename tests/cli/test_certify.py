@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 from tests.cli.score_files import Model, decisions, recount, simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, Outcome
 
 GIVEN = ("--precision", "0.7", "--confidence", "0.9")
 
@@ -221,6 +222,31 @@ def test_bounds_that_do_not_go_together_are_exit_4_with_what_does(
     invoke("boundary", many, *given).refused(4, "loosen one of them", "recall >= 0.")
     done = invoke("boundary", many, *given[:2], "--fpr", "0.1")
     done.refused(2, "several bounds go with --confidence")
+
+
+@pytest.mark.parametrize(
+    ("precision", "recall", "fpr", "advised"),
+    [("0.7", "0.75", "0.1", {"recall"}), ("0.5", "0.6", "0.1", {"recall", "fpr"})],
+)
+def test_a_little_beyond_what_is_advised_all_bounds_are_certified(
+    precision: str, recall: str, fpr: str, advised: set[str], many: Path, invoke: Invoke
+) -> None:
+    """At the bound that is advised itself a first test is as likely to fail as not."""
+    asked = {"precision": precision, "recall": recall, "fpr": fpr}
+
+    def ended(**other: str) -> Outcome:
+        bounds = [word for name, own in (asked | other).items() for word in (f"--{name}", own)]
+        return invoke("boundary", many, *bounds, "--confidence", "0.9", "--json")
+
+    said = ended().refused(4, "loosen one of them", "may be enough")["message"]
+    advice = said.partition("loosen one of them (")[2].partition(" may be enough")[0]
+    found = re.findall(r"(precision|recall|fpr) (<=|>=) ([0-9.]+)", advice)
+    assert {name for name, _, _ in found} == advised
+    for name, sign, bound in found:
+        assert sign == ("<=" if name == "fpr" else ">=")
+        assert (float(bound) < float(asked[name])) == (name != "fpr")
+        beyond = float(bound) * (1.2 if name == "fpr" else 0.8)
+        assert ended(**{name: f"{beyond:.4f}"}).code == 0, (name, beyond)
 
 
 @pytest.mark.parametrize(

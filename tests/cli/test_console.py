@@ -237,6 +237,23 @@ def test_a_signal_leaves_nothing_half_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_run_without_a_terminal_s_interrupts_goes_on(tmp_path: Path) -> None:
+    """As shells start what stands before ``&``, and nohup: the signal is ignored, and stays so."""
+    line = ["sh", "-c", f"trap '' INT; exec '{sys.executable}' '{TRIAL}' wait '{tmp_path}'"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(line, env=clean_environment(), text=True, **pipes) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            process.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                process.wait(timeout=1)
+            process.terminate()
+            assert process.wait(timeout=30) == 143
+        finally:
+            process.kill()
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
 def test_a_full_disk_behind_standard_output_is_the_machine_s_fault() -> None:
     with Path("/dev/full").open("w") as full:

@@ -248,6 +248,11 @@ def test_the_table_on_a_terminal(
     text = done.stdout.decode()
     for word in ("psi_score", "certified", "expected", "is not refuted"):
         assert word in text
+    (shown,) = (line.split() for line in text.splitlines() if "selected_share" in line)
+    (own,) = content(invoke, *words)["intervals"].values()
+    found = own["all"]["selected_share"]
+    for end in (found["low"], found["high"]):
+        assert f"{end:.6g}" in shown
 
 
 def test_rows_from_a_pipe(models: Path, command: Callable[..., Any]) -> None:

@@ -402,6 +402,11 @@ def test_dry_run_writes_nothing(good: Path, tmp_path: Path, invoke: Invoke) -> N
     assert done.code == 0
     assert b"by: column 'country'" in done.stdout
     assert not output.exists()
+    pl.read_parquet(good).with_columns(third=pl.col("score")).write_parquet(tmp_path / "3.parquet")
+    three = ("--score", "score,other,third", "--dry-run")
+    planned = invoke("evaluate", tmp_path / "3.parquet", *three).stdout.decode()
+    for place, name in enumerate(("other", "third"), 1):
+        assert f"scores {place}: column '{name}'" in planned
 
 
 def test_the_table_on_a_terminal(

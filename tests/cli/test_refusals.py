@@ -34,6 +34,8 @@ from tests.conftest import Invoke
         ("apply classes.json rows.parquet --probs long -o out.parquet", 2, "has 3 classes"),
         ("boundary rows.parquet --precision 0.5 --method ew-dpmt --score-bins 0", 2, "score bins"),
         ("boundary grid.parquet --precision 0.5 --uncertainty a,b", 2, "several need the rows"),
+        ("boundary grid.parquet --precision 0.5 --label other", 2, "made from 'label', not"),
+        ("gate metrics.json --fail-if auc<nan", 2, "nan is no number to compare with"),
         ("boundary rows.parquet --recall 0.5 --value huge", 3, "too large or too small"),
         ("boundary rows.parquet --precision 0.5 --compare --frontier -", 2, "mix with the model"),
         ("boundary rows.parquet --precision 0.5 --review-capacity 0.2 --frontier f.csv",
@@ -63,6 +65,9 @@ from tests.conftest import Invoke
         ("calibrate rows.parquet texts.parquet", 3, "Error: texts.parquet: column"),
         ("calibrate texts.parquet rows.parquet", 3, "Error: rows.parquet: column"),
         ("hetcal rows.parquet --features ,", 2, "--features"),
+        ("diff - -", 2, "one of the two files only"),
+        ("boundary rows.parquet --precision 0.5 --compare --uncertainty-bins auto --dry-run",
+         2, "one number of levels"),
     ],
 )  # fmt: skip
 def test_refused_with_the_reason(

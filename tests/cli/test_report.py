@@ -135,6 +135,10 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     right = counts["tp"] / counts["selected"]
     assert f"{100 * right:.0f} of 100 alerts are right" in reader.text
     assert f"{counts['selected']:,} of {found['rows']:,} rows raise an alert" in reader.text
+    missed = 100 * counts["tp"] / (counts["tp"] + counts["fn"])
+    false_alarms = 100 * counts["fp"] / (counts["fp"] + counts["tn"])
+    assert f"{missed:.0f} % of the positives are found" in reader.text
+    assert f"{false_alarms:.0f} % of the negatives raise a false alarm" in reader.text
     assert f"Report written to {page}." in done.stderr
     assert page.read_bytes().isascii() is False
     assert ck.report(rows, boundary=model, top=0.1).encode() == page.read_bytes()
@@ -229,6 +233,52 @@ def test_without_matplotlib_pictures_are_drawn_by_hand(
     reader = read(page)
     assert "svg" in [tag for tag, _ in reader.tags]
     assert "calibkit[plot]" in reader.text
+
+
+def test_what_is_drawn_by_hand_lies_within_its_picture(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit.reports.evaluated.find_spec", lambda _name: None)
+    frame = simulate(400).with_columns(site=pl.Series(["north", "south", "west", "east"] * 100))
+    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
+    line = ("evaluate", rows, "--by site -q --report", page, "-o", tmp_path / "metrics.json")
+    assert invoke(*line).code == 0
+    whiskers: dict[str, int] = {}
+    for tag, attributes in read(page).tags:
+        if tag == "svg":
+            left, top, width, height = map(float, str(attributes["viewbox"]).split())
+            label = str(attributes["aria-label"])
+            whiskers[label] = 0
+        for name, text in attributes.items():
+            if whiskers and name in ("x", "x1", "x2", "cx"):
+                assert left <= float(str(text)) <= left + width, (tag, attributes)
+            if whiskers and name in ("y", "y1", "y2", "cy"):
+                assert top <= float(str(text)) <= top + height, (tag, attributes)
+        if attributes.get("class") == "whisker":
+            whiskers[label] += 1
+    (bins,) = (label for label in whiskers if label.startswith("Reliability diagram."))
+    held = np.unique(np.digitize(frame["score"].to_numpy(), np.arange(1, 15) / 15)).size
+    assert bins.count("came true") == whiskers[bins] == held
+    slices = [label for label in whiskers if " by slice: " in label]
+    assert slices and all(whiskers[label] == 5 for label in slices), whiskers
+
+
+def test_the_page_says_which_differences_may_be_none(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    noisy = pl.read_parquet(rows).with_columns(
+        other=pl.col("score") ** 2, alike=(pl.col("score") + 1e-4).clip(0.0, 1.0)
+    )
+    write(noisy, rows)
+    page, metrics = tmp_path / "report.html", tmp_path / "metrics.json"
+    given = ("--score other,alike --baseline score --metrics auc,brier,ece --report", page)
+    found = invoke("evaluate", rows, *given, "-q", "-o", metrics).result()["differences"]
+    pairs = ("other-score", "alike-score")
+    ends = [own for pair in pairs for own in found[pair]["all"].values()]
+    open_to_none = [own["low"] <= 0.0 <= own["high"] for own in ends if own["low"] is not None]
+    assert set(open_to_none) == {True, False}
+    said = re.findall(">(yes|no)<", page.read_text())
+    assert [word == "yes" for word in said] == open_to_none
 
 
 @pytest.mark.parametrize("output", ["-", "report.txt", "no/such/report.html", "report.html/"])

@@ -212,6 +212,20 @@ def test_every_kind_fits_one_screen(
             assert len(whole.stdout) >= len(done.stdout)
 
 
+@pytest.mark.parametrize(("method", "most"), [("isotonic", 3), ("platt", 5)])
+def test_of_many_segments_some_are_shown_fewer_beside_steps(
+    method: str, most: int, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
+    monkeypatch.setenv("TERM", "dumb")
+    sites = pl.Series([f"site-{place}" for place in range(8)] * 100)
+    rows = write(simulate(800).with_columns(site=sites), tmp_path / "rows.parquet")
+    model = make(tmp_path / "m.json", "calibrate", rows, "--by site --method", method)
+    for more, shown in ((), most), (("--all",), 8):
+        lines = invoke("show", model, *more).stdout.decode().splitlines()
+        assert sum("site-" in line for line in lines) == shown
+
+
 @pytest.mark.parametrize("kind", ["alpha", "boundary", "bundle", "calibrator", "hetcal", "vad"])
 def test_every_kind_has_a_schema(kind: str, invoke: Invoke) -> None:
     done = invoke("show", "--schema", kind)

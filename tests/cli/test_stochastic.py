@@ -357,9 +357,21 @@ def test_capacities_are_rows_or_shares(method: list[str], fit: Fit) -> None:
     assert number["fit"]["in_sample"]["selected"] <= 60 + 1e-9
     every = json.loads(fit(frame, "--capacity", "100000", *method).read_text())
     assert every["fit"]["in_sample"]["recall"] == 1.0
+    halves = frame.with_columns(half=pl.lit(0.5))
+    of_weight = json.loads(fit(halves, "--capacity 30 --weight half", *method).read_text())
+    assert of_weight["score_thresholds"] == number["score_thresholds"]
     if method not in (BLOCK, TIE):
         content = recount(number, frame)
         assert {k: number["fit"]["in_sample"][k] for k in content} == content
+
+
+def test_a_capacity_in_rows_is_one_of_the_rows_at_hand_at_any_base_rate(fit: Fit) -> None:
+    number, share = (
+        json.loads(fit(simulate(), "--capacity", text, "--prevalence 0.1").read_text())
+        for text in ("150", "0.25")
+    )
+    assert number["score_thresholds"] == share["score_thresholds"]
+    assert number["fit"]["in_sample"]["selected"] > 150  # negatives count for more
 
 
 @pytest.mark.parametrize("method", [["--method", "exact"], ["--method", "st"], BLOCK, TIE])

@@ -519,6 +519,10 @@ def test_drift_counts_rows_without_a_label_and_never_alarms(
     assert (uncertainty["since"], found["alarm"]) == ("2026-11-04", False)
     assert uncertainty["refuted"] >= "2026-11-04"
     assert uncertainty["moved"] > 0.2 > score["moved"]
+    changed = write(frame.filter(pl.col("night") >= 3), tmp_path / "changed.parquet")
+    alone = content(invoke, model, changed, *words, "--state", tmp_path / "changed.state")
+    assert alone["drift"][1]["since"] == uncertainty["since"]
+    assert alone["drift"][1]["moved"] == uncertainty["moved"]  # of the nights since then
     assert "not as those of the fit: uncertainty since night 2026-11-04" in found["advice"]
     # Shards in any order are all rows at once; without a column of labels it is all drift.
     for part in (0, 1):

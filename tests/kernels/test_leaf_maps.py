@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibkit.methods.hetcal.maps import shrunk
@@ -133,6 +133,7 @@ def test_steps_take_the_greatest_knot_below(score: float, places: list[int]) -> 
     assert out[0] == naive.leaf_steps(score, knots, values)
 
 
+@example(table=[(1.0, 1, 2, 1), (0.0, 0, 3, 1)])
 @given(
     st.lists(
         st.tuples(

@@ -91,6 +91,12 @@ def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
     chosen = [i for i, found in enumerate(heads) if found == heads[0]]
     assert out.tolist() == bits[chosen].tolist()
 
+    weight = np.arange(bits.size) % 3  # floats that weigh nothing are left out
+    held, own = [i for i in chosen if weight[i]], np.empty(out.size, np.int64)
+    assert sorting.gather_heads(bits, weight, wanted, out, own) == len(held)
+    assert out[: len(held)].tolist() == bits[held].tolist()
+    assert own[: len(held)].tolist() == weight[held].tolist()
+
 
 @given(
     st.lists(

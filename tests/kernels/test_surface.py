@@ -89,11 +89,12 @@ def test_order_and_limits(rows: list[tuple[float, int, int, int, int]], excluded
     falling = [float(values[w >> 32]) for w in ordered]
     assert falling == sorted(falling, reverse=True)
     expected = naive.cuts(values[kept].tolist(), count[kept].tolist(), positive[kept].tolist())
-    cut = list(expected)[-1] if expected else 0.0
-    limits = np.full((3, 2), np.nan)
-    logistic.level_limits(score, values, level, part, cut, excluded, limits)
-    again = naive.limits(score[kept].tolist(), values[kept].tolist(), level[kept].tolist(), 3, cut)
-    assert np.array_equal(limits, np.array(again), equal_nan=True)
+    parts = score[kept].tolist(), values[kept].tolist(), level[kept].tolist()
+    for cut in expected or [0.0]:
+        limits = np.full((3, 2), np.nan)
+        logistic.level_limits(score, values, level, part, cut, excluded, limits)
+        again = naive.limits(*parts, 3, cut)
+        assert np.array_equal(limits, np.array(again), equal_nan=True)
 
 
 def test_minus_zero_is_zero() -> None:

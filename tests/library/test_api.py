@@ -396,6 +396,11 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                 lambda f: ck.fit_calibrator(f, probs="prob_*", regularization=-1.0)),
     "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
     "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
+    "frames": (ck.UsageError, "takes a frame, and all else by keyword", lambda f: ck.bin(f, f)),
+    "no text": (ck.UsageError, "^groups is 3; expected text",
+                lambda f: ck.fit_boundary(f, precision=0.9, groups=3)),  # type: ignore[arg-type]
+    "no flag": (ck.UsageError, "^interpolate is 'yes'; expected True or False",
+                lambda f: ck.fit_calibrator(f, interpolate="yes")),  # type: ignore[arg-type]
     "empty": (ck.DataError, "0 rows", lambda f: ck.bin(f.head(0))),
     "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
     "tags": (ck.UsageError, "no pair of texts",
@@ -428,6 +433,7 @@ def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     )
     model = ck.fit_alpha(frame)
     assert model.classes == ["c1", "c2", "c10"]  # by number
+    assert f"alpha0 = {np.exp(model.log_alpha0):.4g}, 3 classes, 80 rows" in repr(model)
     whole = model.apply(frame)
     added = [name for name in whole.columns if name not in frame.columns]
     found = model.apply(np.ascontiguousarray(share[:, [2, 0, 1]]))

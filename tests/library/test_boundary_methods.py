@@ -10,12 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
+import calibkit as ck
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers.methods import METHODS, Found
 from calibkit.methods.boundary.solvers.prefixes import Blocks, level_sets
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally
+from tests.cli.score_files import simulate
 from tests.library.samples import BOUNDS, tables
 from tests.library.test_boundary_exact import tally_of
 
@@ -187,3 +189,14 @@ def test_a_part_left_out_takes_no_part(
     alone = METHODS[name].find(others, goal)
     assert (found.selected, found.true_positives) == (alone.selected, alone.true_positives)
     assert np.array_equal(found.thresholds, alone.thresholds, equal_nan=True)
+
+
+def test_a_single_threshold_on_a_grid_is_shown_by_as_many_levels_as_on_rows() -> None:
+    frame = simulate(600, seed=3)
+    options = {"precision": 0.7, "method": "st", "uncertainty_bins": 3, "folds": 0}
+    on_rows = ck.fit_boundary(frame, **options)
+    on_grid = ck.fit_boundary(frame, score_bins=6, **options)
+    assert on_grid.uncertainty_edges == on_rows.uncertainty_edges
+    assert len(set(on_grid.score_thresholds)) == 1 and len(on_grid.score_thresholds) == 3
+    alone = ck.fit_boundary(frame, **options | {"uncertainty_bins": 1})
+    assert (alone.uncertainty_min, alone.uncertainty_edges) == (None, [])

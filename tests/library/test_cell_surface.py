@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scipy import optimize
 
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
@@ -76,3 +77,14 @@ def test_the_cut_is_the_best_of_all_cuts(seed: int, precision: str) -> None:
 def test_scores_that_fall_are_the_surface_themselves() -> None:
     tally, *_ = draw(3000, 3, slope=-1.0)
     assert (fit_cells(tally, SHAPE) == [0.0, 1.0]).all()
+
+
+def test_labels_that_judge_lines_say_nothing_to_them() -> None:
+    tally, *_ = draw(3000, 2)
+    dealt = tally.deal(3, 0)
+    for part in range(3):
+        turned = np.where(dealt.part == part, dealt.count - dealt.positive, dealt.positive)
+        other = replace(dealt, positive=turned.astype(dealt.positive.dtype))
+        lines = fit_cells(dealt, SHAPE, part)
+        assert np.array_equal(lines, fit_cells(other, SHAPE, part))
+        assert not np.array_equal(lines, fit_cells(dealt, SHAPE))

@@ -175,6 +175,17 @@ def test_parts_lower_the_loss_on_new_rows(partition: str, with_train: bool) -> N
     assert better[0] > better[1] + 0.01
 
 
+def test_each_depth_is_told_with_about_the_loss_that_it_has_alone() -> None:
+    frame = sample(2000)
+    rest = {"partition": "tree", "min_leaf": 100, "shrinkage": 100.0}
+    told = fit(frame, **rest).model.fit.cross_validated
+    assert told is not None and told.by_depth is not None and len(told.by_depth) > 3
+    for depth in (1, 2, 3):
+        alone = fit(frame, max_depth=depth, **rest).model.fit.cross_validated
+        assert alone is not None
+        assert told.by_depth[str(depth)] == pytest.approx(alone.calibrated, abs=2e-3)
+
+
 def loss(rows: pl.DataFrame) -> float:
     p, y = rows["calibrated"].to_numpy(), rows["label"].to_numpy()
     return float(-np.log(np.where(y == 1, p, 1 - p)).mean())

@@ -501,3 +501,18 @@ def test_suffixes() -> None:
     assert WRITERS.keys() == {".prom", ".csv", ".md", ".tex"}
     with pytest.raises(UsageError, match=r"\.prom"):
         content(Evaluated(metrics=written()), "m.xlsx")
+
+
+def test_agreement_without_positive_rows_is_as_open_as_a_rate_of_as_many_rows() -> None:
+    """Kappa is 0 then whatever the decisions: its slopes are what rounding leaves of nothing."""
+    flagged = (np.arange(50) < 30).astype(np.float64)
+    data = confusion_of(Sample(score=flagged, label=np.zeros(50, np.uint8)), "s", "all", SETTINGS)
+    found = intervals({"kappa": 0.0}, data, OPTIONS)["kappa"]
+    half = Z / math.sqrt(50 + Z**2)  # of Wilson's interval of one half, on the scale from -1 to 1
+    assert (found.low, found.high) == pytest.approx((-half, half))
+
+
+def test_two_groups_have_an_interval_and_one_has_none() -> None:
+    for groups in (1, 2):
+        sample = replace(simulate(100), group=np.arange(100) % groups)
+        assert (OPTIONS.level(sample) is None) == (groups == 1)

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
+import calibkit as ck
 from calibkit.columns.columns import read_score_rows
 from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate
@@ -26,6 +27,7 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import (
     AucLiftOptions,
+    BiasOptions,
     DisagreementOptions,
     DispersionOptions,
     EceAtOptions,
@@ -223,6 +225,18 @@ def test_long_curves_are_thinned_evenly() -> None:
     assert visible(np.zeros(1000), np.zeros(1000)).tolist() == [0, 999]
 
 
+def test_a_curve_keeps_the_same_thresholds_in_any_unit() -> None:
+    random = np.random.default_rng(4)
+    score = random.random(9000)
+    label = (random.random(9000) < score).astype(int)
+    kept = []
+    for unit in (1.0, 1024.0):
+        frame = pl.DataFrame({"score": unit * score, "label": label})
+        shown = plots.points(source_of(frame), ThresholdOptions(scale="raw", intervals=False))
+        kept.append((shown.table["threshold"] / unit).to_list())
+    assert kept[0] == kept[1] and 100 < len(kept[0]) < 9000
+
+
 def test_curves_need_both_classes() -> None:
     frame = scored().with_columns(label=pl.lit(1))
     with pytest.raises(DataError, match="all rows are positive"):
@@ -318,6 +332,17 @@ def test_cells_of_two_uncertainties_count_what_is_decided(recall: float | None) 
             assert highest < row["threshold_high"]
     assert table["decided"].sum() == decided.filter(pl.col("decision") != "pass").height
     assert set(table["decision"]) == ({"selected"} if recall is None else {"block", "review"})
+
+
+def test_of_more_uncertainties_the_first_two_are_drawn() -> None:
+    frame = many().with_columns(third=pl.col("score") * pl.col("run"))
+    names = ["run", "uncertainty", "third"]
+    model = ck.fit_boundary(frame, uncertainty=names, method="exact", precision=0.6, folds=0)
+    shown = [
+        plots.points(source_of(frame), RegionsOptions(boundary=model, uncertainty=own)).table
+        for own in (None, names[:2])
+    ]
+    assert shown[0].equals(shown[1])
 
 
 @pytest.mark.parametrize(
@@ -439,6 +464,8 @@ def test_ece_at_each_score_bin() -> None:
             assert row["cumulative_ece_at"] == pytest.approx(sum(up) / len(up))
             for kind in ("ece_at", "cumulative_ece_at"):
                 assert 0.0 <= row[f"{kind}_low"] <= row[kind] <= row[f"{kind}_high"] <= 1.0
+    (_, below) = plots.draw(plots.points(source_of(frame), EceAtOptions(score_bins=4))).axes
+    assert all(float(tick).is_integer() for tick in below.get_xticks())
     for without in ({"intervals": False}, {"weight": "weight"}):
         options = EceAtOptions(score_bins=4, **without)  # type: ignore[arg-type]
         plain = plots.points(source_of(frame.with_columns(weight=1.5)), options)
@@ -462,13 +489,32 @@ def test_the_interval_of_ece_at_holds_the_true_error(levels: int, off: float) ->
     assert cells.interval(np.empty(0), np.empty(0), 0.9) == (None, None)
 
 
+@example(table=[(0.205, 0.01), (0.3, 0.0005)])  # the first comes down to 0 for nearly all there is
+@given(st.lists(st.tuples(st.floats(0.001, 0.4), st.floats(1e-5, 1e-2)), min_size=2, max_size=9))
+def test_the_low_end_of_ece_at_is_the_least_mean_that_is_near_enough(
+    table: list[tuple[float, float]],
+) -> None:
+    gaps, variances = np.array(table).T
+    low, _ = cells.interval(gaps, variances, 0.9)
+    spread = 2.0 / (9.0 * gaps.size)
+    near = gaps.size * (1.0 - spread + stats.norm.ppf(0.9) * math.sqrt(spread)) ** 3
+    few, many = 0.0, float((gaps / variances).max())  # by how much of its variance each gap falls
+    for _ in range(200):
+        share = (few + many) / 2
+        inside = (np.minimum(gaps, share * variances) ** 2 / variances).sum() <= near
+        few, many = (share, many) if inside else (few, share)
+    assert low == pytest.approx(np.maximum(gaps - few * variances, 0.0).mean(), abs=1e-9)
+
+
 # ---------------------------------------------------------------- recall gain, bias, AUC lift
 
 
 def test_the_gain_is_that_of_the_recall_on_test_rows() -> None:
     test = scored().with_columns(pl.col("label").shift(7, fill_value=1))
     options = RecallGainOptions(method=["exact", "mist"], precision=[0.5, 0.7], test=test)
-    table = plots.points(source_of(scored()), options).table
+    shown = plots.points(source_of(scored()), options)
+    table = shown.table
+    assert shown.words["rows"] == "test rows"
     rows, labels = read_score_rows(source_of(scored()), ColumnOptions()), test["label"].to_list()
     for row in table.iter_rows(named=True):
         found, drawn, alerts = [], [], []
@@ -503,6 +549,19 @@ def test_without_test_rows_the_gain_has_no_interval() -> None:
     assert plots.points(source_of(scored()), options).table["precision_low"].count() == 0
 
 
+def test_a_gain_where_nothing_is_found_has_no_interval() -> None:
+    taken = [
+        ck.fit_boundary(scored(), precision=0.7, method=method, folds=0).apply(scored())["decision"]
+        for method in ("st", "exact")
+    ]
+    test = scored().filter((taken[0] == 1) & (taken[1] == 0)).with_columns(label=1)
+    assert test.height  # rows that only the single threshold selects
+    options = RecallGainOptions(method=["exact"], precision=[0.7], test=test)
+    table = plots.points(source_of(scored()), options).table
+    (row,) = table.select("baseline_recall", "recall", "gain", "gain_low", "gain_high").rows()
+    assert row == (1.0, 0.0, -1.0, None, None)
+
+
 def test_bounds_that_no_boundary_meets_are_null() -> None:
     frame = scored().with_columns(label=pl.Series(np.arange(240) % 2))
     options = RecallGainOptions(method="mist", precision="1,0.5")
@@ -534,6 +593,16 @@ def test_bias_among_the_highest_scores() -> None:
         )
 
 
+def test_biases_stand_beside_each_other_at_their_share() -> None:
+    options = BiasOptions(scores=BOTH, top=[0.03, 0.1, 1], intervals=False)
+    for panel in plots.draw(plots.points(source_of(scored()), options)).axes:
+        drawn = [line.get_xdata() for line in panel.lines if len(line.get_xdata()) == 3]
+        assert len(drawn) == 2
+        assert (np.array(drawn[0]) < np.array(drawn[1])).all()
+        for xs in drawn:
+            assert list(xs) == pytest.approx([0.03, 0.1, 1.0], rel=0.05)
+
+
 def test_auc_lift_of_each_run() -> None:
     table = points_of("auc-lift").table
     assert table["slice"].to_list() == ["all", *(f"run:{k}" for k in range(6))]
@@ -548,13 +617,20 @@ def test_auc_lift_of_each_run() -> None:
 
 
 def test_a_lift_on_all_rows_has_the_interval_of_the_difference() -> None:
-    row = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH)).table.row(0, named=True)
+    shown = plots.points(source_of(scored()), AucLiftOptions(scores=BOTH))
+    row = shown.table.row(0, named=True)
     options = EvaluateOptions(scores=BOTH, metrics="auc")
     paired = evaluate(options, source_of(scored())).metrics.differences["other-score"]["all"]["auc"]
     assert row["lift"] == pytest.approx(paired.value / row["auc_baseline"])
     assert (row["low"], row["high"]) == pytest.approx(
         (paired.low / row["auc_baseline"], paired.high / row["auc_baseline"])
     )
+    (panel,) = plots.draw(shown).axes
+    assert [line.get_ydata()[0] for line in panel.lines if len(line.get_ydata()) == 1] == [
+        row["lift"]
+    ]
+    (whisker,) = (one for one in panel.collections[0].get_segments())
+    assert whisker[:, 1].tolist() == pytest.approx([row["low"], row["high"]])
     with pytest.raises(UsageError, match="compares scores"):
         plots.points(source_of(scored()), AucLiftOptions())
 

@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import math
 import re
+import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from typing import Any
@@ -61,6 +62,16 @@ def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
         assert text not in svg.lower()
 
 
+def test_without_matplotlib_python_is_told_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
+        ck.plot.roc(scored())
+    with pytest.raises(UsageError, match=r"pip install 'calibkit\[plot\]'"):
+        plots.draw(points_of("roc"))
+
+
 def test_png_has_the_size_asked_for_and_no_date() -> None:
     png = plots.picture(points_of("roc"), Look(width=4.0, height=3.0), "png")
     assert plots.picture(points_of("roc"), Look(width=4.0, height=3.0), "png") == png
@@ -100,17 +111,32 @@ def test_scores_by_their_log_odds(kind: type[GridPlot]) -> None:
     inner = wide.filter(pl.col("score_low").is_finite() & pl.col("score_high").is_finite())
     widths = log_odds(inner["score_high"]) - log_odds(inner["score_low"])
     assert widths == pytest.approx(widths[0]) and len(widths) >= 2
-    for look in SIZES:
+    named = []
+    for look in (*SIZES, Look(width=12.0, height=2.6)):
         figure = plots.draw(shown, look)
         assert faults(figure) == []
+        named.append(len(figure.axes[0].xaxis.get_major_ticks()))
         for tick in figure.axes[0].xaxis.get_major_ticks():
             probability = float(tick.label1.get_text())
             assert log_odds(probability) == pytest.approx(tick.get_loc())
+    assert named[1] < named[2] >= named[0]  # as many as there is room for
     with pytest.raises(UsageError, match="is of probabilities"):
         kind(axis="logit", scale="raw")
     for rare, axis in ((pl.col("score") / 20, "logit"), (pl.col("score"), "value")):
         own = scored().with_columns(score=rare)
         assert plots.points(source_of(own), kind(score_bins=4)).words["axis"] == axis
+
+
+def test_log_odds_reach_as_far_as_those_of_scores_between_0_and_1() -> None:
+    sure = pl.when(pl.col("score") < 0.3).then(0.0).when(pl.col("score") > 0.7).then(1.0)
+    frame = scored().with_columns(score=sure.otherwise(pl.col("score")))
+    options = PositivityOptions(score_bins=6, strategy="equal-mass", axis="logit")
+    shown = plots.points(source_of(frame), options)
+    means = shown.table["mean_score"].drop_nulls().unique().sort()
+    assert means[0] == 0.0 and means[-1] == 1.0
+    inside = log_odds(means.to_numpy()[1:-1])
+    ends = plots.draw(shown).axes[0].get_xlim()
+    assert ends == pytest.approx((inside.min() - 0.5, inside.max() + 0.5))
 
 
 def test_log_odds() -> None:

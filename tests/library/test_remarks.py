@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import calibkit as ck
-from calibkit.columns.remarks import inverted, of_tally
+from calibkit.columns.remarks import far_apart, inverted, of_tally
 
 
 def of_rows(name: str, scale: str, score: np.ndarray, label: np.ndarray) -> list[str]:
@@ -117,3 +117,17 @@ def test_chance_alone_is_not_called_inverted() -> None:
         score, label = rng.random(200), rng.integers(0, 2, 200)
         assert of_rows("s", "probability", score, label) == []
     assert inverted("s", np.array([3, 3]), np.array([3, 0])) is None  # too few to tell
+
+
+def test_classes_are_far_apart_from_the_least_unit_on() -> None:
+    whole = 2**60
+    assert far_apart(whole, 0) is None  # of one class nothing is beside the other
+    for hits, light in ((1, "positive"), (whole - 1, "negative")):
+        said = far_apart(whole, hits)
+        assert said is not None and said.startswith(f"weights: {light} rows together weigh 9e-19 ")
+    assert far_apart(whole // 2, 1) is None
+
+
+def test_a_few_rows_may_be_any_way_round() -> None:
+    score = np.array([0.1, 0.2, 0.3, 0.8, 0.9])
+    assert of_rows("s", "logit", score, np.array([1, 1, 1, 0, 0])) == []

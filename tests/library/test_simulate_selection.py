@@ -61,7 +61,7 @@ def test_selected_scores_are_too_high_though_all_scores_are_not() -> None:
 
 
 def test_rows_that_a_model_separates_are_refused() -> None:
-    with pytest.raises(UsageError, match="25 training rows are too few"):
+    with pytest.raises(UsageError, match="25 training rows are too few: a model of 20 inputs"):
         simulate_selection(10, train_rows=25)
 
 

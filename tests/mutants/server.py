@@ -17,6 +17,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import Phase, settings
 
 from calibkit_cli.main import same_numbers
 from tests.warm import load
@@ -30,6 +31,8 @@ LOADED = (
     "scipy.stats",
     "typer",
 )
+#: What the kernels are loaded by: each run loads it anew, of the text that a file has then.
+ANEW = ("calibkit", "calibkit_cli")
 #: Seconds after which a run that waits for something has ended.
 LONGEST = 900
 
@@ -38,6 +41,11 @@ class First:
     """A plugin of pytest that keeps the name of the first test that failed."""
 
     name = ""
+
+    def pytest_configure(self) -> None:
+        """Have properties that fail say so at once, without a search for the least example."""
+        settings.register_profile("at once", settings(phases=[Phase.explicit, Phase.generate]))
+        settings.load_profile("at once")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.name = self.name or (report.nodeid if report.failed else "")
@@ -67,6 +75,8 @@ def _outcome(tests: Sequence[str], seconds: int) -> str:
     quiet = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(quiet, stream)
+    for name in [name for name in sys.modules if name.partition(".")[0] in ANEW]:
+        del sys.modules[name]
     first = First()
     line = [
         "-x",
