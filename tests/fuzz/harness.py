@@ -95,10 +95,12 @@ def _misread(file: Path, out: Path) -> str | None:
 
 
 def _number(text: str) -> float | str:
+    """Return a number as one, and what is none, or equals nothing, as text."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
         return text.lower()
+    return "nan" if math.isnan(number) else number
 
 
 def run_quietly(words: list[str]) -> tuple[int, str]:
