@@ -29,6 +29,9 @@ _NO_MEMORY = (
     "failed to map segment from shared object",
 )
 
+#: Whether a signal has arrived.
+_UNWINDING = threading.Event()
+
 #: What stands in for a standard stream that is closed: its number, and how nowhere is opened.
 _STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY))
 
@@ -45,11 +48,13 @@ def end_by_signals() -> None:
     """Let Ctrl-C and SIGTERM unwind the run, so that temporary files are removed.
 
     Python drops what a handler raises inside a callback (of a weak reference, ``__del__``) and says
-    so in a traceback: such a signal is sent once more instead.
+    so in a traceback: such a signal is sent once more instead.  What a signal left half made may
+    fail as it goes, which nobody has to read.
     """
-    signal.signal(signal.SIGTERM, _raise_terminated)
-    if signal.getsignal(signal.SIGINT) == signal.SIG_DFL:  # see `calibkit_cli.__main__`
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _unwind)
+    # Not where it is ignored; see `calibkit_cli.__main__`.
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+        signal.signal(signal.SIGINT, _unwind)
     sys.unraisablehook = _send_again
 
 
@@ -59,14 +64,16 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _raise_terminated(signum: int, frame: FrameType | None) -> None:
-    raise Terminated
+def _unwind(signum: int, frame: FrameType | None) -> None:
+    _UNWINDING.set()
+    raise KeyboardInterrupt if signum == signal.SIGINT else Terminated
 
 
 def _send_again(dropped: sys.UnraisableHookArgs) -> None:
     number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(dropped.exc_type)
     if number is None:
-        sys.__unraisablehook__(dropped)
+        if not _UNWINDING.is_set():
+            sys.__unraisablehook__(dropped)
         return
     again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # after the callback
     again.daemon = True

@@ -37,17 +37,21 @@ def test_a_signal_ends_a_run_wherever_it_arrives(
     fault: tuple[str, int, str], place: str, tmp_path: Path
 ) -> None:
     name, code, word = fault
+    does = {"need_addresses": "inside_a_callback", "settle": "Half"}.get(place, "arrive")
     program = (
         "import os, signal, sys, time, weakref\n"
         "from calibkit_cli import main\n"
         "def arrive(*_):\n"
         f"    os.kill(os.getpid(), signal.{name})\n"
+        "class Half:\n"  # its constructor is interrupted
+        "    def __init__(self): arrive(); self.own = 1\n"
+        "    def __del__(self): self.own\n"
         "def inside_a_callback():\n"  # where Python drops what a handler raises
         "    held = set()\n"
         "    told = weakref.ref(held, arrive)\n"
         "    del held\n"
         "    time.sleep(60)\n"
-        f"main.{place} = {'inside_a_callback' if place == 'need_addresses' else 'arrive'}\n"
+        f"main.{place} = {does}\n"
         "sys.argv = ['calibkit', 'validate', 'none.csv']\n"
         "main.main()\n"
     )
