@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
 from msgspec import Struct
@@ -254,7 +254,19 @@ def _doubts(model: Model) -> Sequence[str]:
     return () if doubts is None else doubts(model)
 
 
-def tell(console: Console, made: Any) -> None:
+class Made(Protocol):
+    """A result with what is to be told of it."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What every user is told."""
+
+    @property
+    def details(self) -> Sequence[str]:
+        """What is said to those who ask for more."""
+
+
+def tell(console: Console, made: Made) -> None:
     """Say the warnings of a result, and its details to those who ask for them."""
     console.warn(*made.warnings)
     console.detail(*made.details)
