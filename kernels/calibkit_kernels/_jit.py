@@ -111,7 +111,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
 
         return interpreted
-    compiled: Any = numba.njit(nogil=True, error_model="numpy")(function)
+    compiled: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     compiled._cache = _Cache(function)  # numba has no public way
     return cast(Callable[P, R], compiled)
 
