@@ -90,6 +90,7 @@ def test_the_first_within_an_error_of_the_best(more: dict[str, Any]) -> None:
     assert (model.parts(), model.final) == (asked.parts(), asked.final)
 
 
+@pytest.mark.more
 def test_figures_are_those_of_new_rows() -> None:
     """Of every partition, fitted to all rows, on many new ones: within what few folds tell."""
     rows, new = read(coarse(2000, 5)), coarse(10_000, 6)

@@ -285,6 +285,7 @@ def test_a_seed_and_its_replicates() -> None:
     assert other["ece"].low == pytest.approx(first["ece"].low, abs=0.02)
 
 
+@pytest.mark.more
 def test_the_area_of_random_ties_varies_as_in_a_bootstrap_of_rows() -> None:
     sample, rng = simulate(200, ties=True), np.random.default_rng(7)
     drawn = []

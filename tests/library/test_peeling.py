@@ -126,6 +126,7 @@ def test_every_boundary_lies_inside_the_region() -> None:
     assert model.fit.certificate.rows == int((~found[1].fits).sum()) < 2500
 
 
+@pytest.mark.more
 def test_a_bound_that_no_boundary_keeps_is_certified_with_the_level(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -80,6 +80,7 @@ def test_mean_equals_brute_force(
     assert found == pytest.approx(naive, rel=1e-10, abs=0)
 
 
+@pytest.mark.more
 def test_mean_equals_brute_force_in_the_corners() -> None:
     for shown in (0.0, 0.5, 1.0):
         for evidence in (0.0, 1.0, 1e6):

@@ -143,6 +143,7 @@ def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     check(rows, read_target(given_cost, review={"review_cost": str(review)}))
 
 
+@pytest.mark.more
 def test_a_search_cut_short_keeps_a_bound() -> None:
     """Prefixes that do not nest, and no room to search: a pair within the bounds, and a bound."""
     random = np.random.default_rng(3)

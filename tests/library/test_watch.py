@@ -316,6 +316,7 @@ def test_capital_against_probabilities_is_at_most_that_of_each_row() -> None:
     assert (found >= np.array(expected) - 12.0).all()  # what Jensen and rounding take
 
 
+@pytest.mark.more
 def test_years_of_honest_probabilities_have_no_alarm_and_wrong_ones_are_found() -> None:
     """400 years of 60 nights: at most 5 % alarm; bent above a half: found within 12 nights."""
     draw = np.random.default_rng(2)
