@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from msgspec.structs import replace
@@ -72,7 +73,7 @@ def _levels(value: Any, flag: str) -> int | str:
     """Return a number of levels, or ``auto``."""
     if value == AUTO:
         return AUTO
-    text = str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+    text = str(value) if isinstance(value, Integral) and not isinstance(value, bool) else value
     if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) < 10 and int(text):
         return int(text)
     raise UsageError(f"{flag} is {value!r}; expected a whole number, at least 1, or auto.")

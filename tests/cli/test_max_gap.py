@@ -93,6 +93,17 @@ def test_the_decisions_keep_the_gap(options: tuple[Any, ...], rows: Path, invoke
     assert 0.0 <= known["cross_validated"] <= 0.2
 
 
+def test_a_candidate_is_judged_as_a_fit_of_its_own(rows: Path, invoke: Invoke) -> None:
+    """The gap lies between segments, however many levels a candidate has within them."""
+    options = (*BASE, "--max-gap", "recall:0.05")
+    tried = {
+        one["uncertainty_bins"]: one for one in fit(invoke, rows, *options)["fit"]["candidates"]
+    }
+    own = fit(invoke, rows, *options, "--method", "exact", "--uncertainty-bins", 3)
+    for name in ("precision", "recall"):
+        assert tried[3][name] == pytest.approx(own["fit"]["cross_validated"][name], rel=1e-12)
+
+
 @pytest.mark.parametrize("gap", ["recall:0.3", "fpr:0.2"])
 def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke) -> None:
     options = ("--recall", 0.3, *BASE[2:], "--max-gap", gap, "--confidence", 0.8, "--test", rows)

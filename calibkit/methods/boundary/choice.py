@@ -57,6 +57,7 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import prefixes, three_way
 from calibkit.methods.boundary.solvers.cells import leaves_of
+from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.methods import Plan, plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
@@ -198,7 +199,8 @@ def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | Non
             own = summary.deal(classes)
         else:
             own = dealt.coarser(places[k], summary.tally.levels)
-        checked, beside = figures.cross_validate(own, summary.planned, goal), None
+        alike = goal.over(summary.planned.levels) if isinstance(goal, WithinGap) else goal
+        checked, beside = figures.cross_validate(own, summary.planned, alike), None
         if checked.found and not goal.uses_gain and not isinstance(goal, ThreeWay):
             scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
             beside = margins(own, checked, probability=scale == "probability")

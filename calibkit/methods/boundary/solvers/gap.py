@@ -66,6 +66,10 @@ class WithinGap(Goal):
         """The same without the gap."""
         return self.goal
 
+    def over(self, within: int) -> WithinGap:
+        """Return the same for segments of another number of levels."""
+        return WithinGap(self.goal, self.asked, within)
+
     def prepare(self) -> None:
         """Work out what depends on the totals."""
         self.goal = self.goal.of(self.totals)
