@@ -263,6 +263,16 @@ def test_tandem_options_that_exclude_or_need_each_other(tmp_path: Path, invoke: 
     assert "lambda of the training distribution" in message
 
 
+def test_a_segment_of_just_the_least_rows_has_a_shrinkage(tmp_path: Path, invoke: Invoke) -> None:
+    frame = members(120).with_columns(country=pl.lit("at"), cal=pl.col("score_1"))
+    few, more = write(frame[:60], tmp_path / "few.parquet"), write(frame, tmp_path / "more.parquet")
+    for rows, train in ((few, more), (more, few)):
+        tandem = ("--calibrated", "cal", "--train-input", train, "--by", "country")
+        for least, own in ((60, ["at"]), (61, [])):
+            groups = fit(invoke, rows, *tandem, "--min-rows", least)["groups"]
+            assert list(groups["values"]) == own
+
+
 def test_a_calibrator_becomes_part_of_the_model(tmp_path: Path, invoke: Invoke) -> None:
     random = np.random.default_rng(8)
     frame = members(3000).with_columns(site=pl.Series(random.choice(["x", "y"], 3000)))

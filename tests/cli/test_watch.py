@@ -416,6 +416,8 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
         frame.with_columns(night=pl.when(pl.col("score") > 0.5).then("night")), tmp_path / "g.csv"
     )
     outside = write(frame.with_columns(pl.col("score") * 2), tmp_path / "outside.csv")
+    number = pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("1")).otherwise(pl.lit("soon"))
+    soon = write(frame.with_columns(night=number), tmp_path / "soon.csv")
     for words, code, said in (
         ((model, rows), 2, "--state"),
         ((model, rows, "--state", "-"), 2, "--state"),
@@ -431,6 +433,7 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
         ((model, rows, "--state", rows), 2, "written over"),
         ((model, odd, "--state", state, "--period", "day"), 3, "'day'"),
         ((model, gone, "--state", state, "--period", "night"), 3, "'night'"),
+        ((model, soon, "--state", state, "--period", "night"), 3, "no night"),
         ((model, outside, "--state", state), 3, "'score'"),
         ((model, rows, "--state", state, "--period", "score"), 3, "'score'"),
     ):

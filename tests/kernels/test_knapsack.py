@@ -159,3 +159,13 @@ def test_levels_without_points_choose_nothing(slope: float) -> None:
     band = band_of([[], []], slope, 1.0)
     assert band is not None
     assert band.choices.tolist() == [[-1, -1]] and band.selected.tolist() == [0]
+
+
+def test_rounding_leaves_out_no_choice_of_equal_value() -> None:
+    """Where 66 of 95 rows are positive, at that price no choice loses anything but by rounding."""
+    points = [(95 * k, 66 * k) for k in range(1_000_000, 1_000_200)]
+    relaxed = knapsack.Relaxation(arrays([points]), 66 / 95)
+    assert relaxed.losses[0].min() > 0.0
+    band = knapsack.pareto_band(relaxed, 0.0, EVERYTHING)
+    assert band is not None
+    assert band.selected.size == len(points) + 1

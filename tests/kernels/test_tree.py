@@ -402,6 +402,11 @@ def test_codes_and_values_go_the_same_way(
             assert node.cut in bins.values
 
 
+def test_few_values_of_many_rows_are_found() -> None:
+    bins = sorted_bins(np.repeat([0.0, 1.0, 2.0], [5, 70_000, 5]), 10)
+    assert (bins.values.tolist(), bins.between) == ([0.0, 1.0, 2.0], False)
+
+
 @given(st.lists(st.one_of(st.none(), numbers), max_size=40), st.integers(2, 9))
 def test_codes_count_the_borders_below(column: list[Any], most: int) -> None:
     present = sorted(value for value in column if value is not None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -9,7 +10,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.numerics.sums import added
+from calibkit.numerics.sums import BLOCK, added, cut
 
 units = st.integers(0, 2**62)
 amounts = st.floats(0, 1e9)
@@ -29,3 +30,11 @@ def test_sums_are_exact(rows: list[tuple[int, float, float]]) -> None:
 def test_integers_of_numpy_do_not_overflow() -> None:
     assert added([(np.int64(2**62),)] * 4) == (2**64,)
     assert added([(0,), (0.1,), (0.2,)]) == (math.fsum([0.1, 0.2]),)
+
+
+def test_blocks_end_at_multiples_of_their_size() -> None:
+    low, high = BLOCK - 3, 3 * BLOCK + 7
+    edges = [low, BLOCK, 2 * BLOCK, 3 * BLOCK, high]
+    assert cut(low, high) == [slice(*pair) for pair in itertools.pairwise(edges)]
+    assert cut(0, BLOCK) == [slice(0, BLOCK)]
+    assert cut(5, 5) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -83,3 +84,11 @@ def test_what_cannot_be_chosen() -> None:
     assert choose_levels(few, asked(precision="0.6")).summary.planned.levels == 1
     alone = score_rows(score=[0.1, 0.9] * 20, label=[0, 1] * 20)
     assert choose_levels(alone, asked(precision="0.6")).summary.planned.levels == 1
+
+
+def test_a_number_of_levels_is_whole_or_left_to_the_rows() -> None:
+    assert asked(precision="0.6", uncertainty_bins="3").levels == 3
+    assert asked(precision="0.6", uncertainty_bins="auto").levels is None
+    for value in ("0", 0, 3.0, True, Decimal(3)):
+        with pytest.raises(UsageError, match="expected a whole number, at least 1, or auto"):
+            asked(precision="0.6", uncertainty_bins=value)

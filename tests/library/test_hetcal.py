@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
+from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -23,11 +24,13 @@ from calibkit.apply.apply import apply_model
 from calibkit.columns.patterns import find_features
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.hetcal.grow import Grower, Rules
+from calibkit.methods.hetcal import in_turn, trees_fit
+from calibkit.methods.hetcal.grow import Grower, Growth, Rules
+from calibkit.methods.hetcal.maps import first_map, fit_maps, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import HetcalModel
 from calibkit.methods.hetcal.rows import Folds, HetcalRows, read_hetcal_rows
 from calibkit.methods.hetcal.run import fit_hetcal
-from calibkit.methods.hetcal.trees_fit import discounted
+from calibkit.methods.hetcal.trees_fit import Cells, Grid, choose_forest, discounted
 from calibkit.models.model import decode
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.hetcal import HetcalOptions
@@ -268,7 +271,49 @@ def test_one_leaf_for_data_that_cannot_be_split() -> None:
         model = fit(frame, partition=partition, **more).model
         rows = applied(model, frame)
         assert rows["leaf"].unique().to_list() == [0] or partition == "boosted"
+        assert len(model.parts()) == (3 if partition == "forest" else 1)
         assert rows["calibrated"].null_count() == 0
+
+
+def test_partitions_in_turn_end_where_nothing_can_be_split() -> None:
+    frame = sample(200).with_columns(score=0.5, x=1.0, noise=1.0, kind=pl.lit("a"))
+    for partition in ("boosted", "sequential"):
+        (part,) = fit(frame, partition=partition, trees=3).model.parts()
+        assert [(leaf.a, leaf.b) for leaf in part.maps] == [(1.0, 0.0)]
+
+
+def test_partitions_in_turn_end_a_while_after_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(in_turn.PATIENCE, "boosted", 2)
+    rows = read(sample(300))
+    folds = Folds((np.arange(rows.count) % 5).astype(np.uint8), 5)
+    options = HetcalOptions(partition="boosted")
+    made = in_turn.Booster(rows, options, folds).run(60, None, 1, 0)
+    assert len(made.losses) == made.best + 1 + 2 < 60
+    assert made.losses[made.best] == min(made.losses)
+
+
+@pytest.mark.parametrize(
+    ("partition", "judged", "said"),
+    [
+        ("boosted", 1, ["trees at most"]),
+        ("sequential", 5, ["folds judged", "trees at most"]),
+    ],
+)
+def test_many_rows_are_judged_once_by_small_steps(
+    partition: str, judged: int, said: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+
+    def steps(items: Any, total: int, what: str) -> Any:
+        shown.append(what)
+        return items
+
+    monkeypatch.setattr(in_turn, "FEW_ROWS", 100)
+    monkeypatch.setattr(in_turn, "steps", steps)
+    checked = fit(sample(200), partition=partition, trees=2).model.fit.cross_validated
+    assert checked is not None
+    assert checked.folds == judged
+    assert shown == said
 
 
 def test_few_rows_are_fitted_without_cross_validation() -> None:
@@ -435,6 +480,92 @@ def test_beta_maps_are_fitted_leaf_by_leaf() -> None:
     rare = fit(few, train=frame, shrinkage=0.0, **{**spec, "max_depth": 3}).model
     assert any(leaf.rows == 0 for leaf in rare.parts()[0].maps)
     assert applied(rare, frame)["calibrated"].is_finite().all()
+
+
+def test_curves_are_drawn_to_that_of_all_rows() -> None:
+    rows = read(sample(400))
+    leaf, pooled = (np.arange(rows.count) % 2).astype(np.int32), pooled_line(rows)
+    own = fit_maps(rows, leaf, 2, pooled, 0.0, "beta").lines
+    together = fit_maps(rows, np.zeros_like(leaf), 1, pooled, 0.0, "beta").lines
+    half = fit_maps(rows, leaf, 2, pooled, 200.0, "beta").lines
+    assert half == pytest.approx((own + together) / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["isotonic", "histogram"])
+def test_a_leaf_without_rows_has_the_map_of_all_beside_steps(kind: str) -> None:
+    rows = read(sample(200))
+    leaf, pooled = np.ones(rows.count, np.int32), pooled_line(rows)
+    maps = fit_maps(rows, leaf, 2, pooled, 0.0, kind)
+    assert maps.steps is not None
+    assert [share for *_, share in maps.steps] == [0.0, 1.0]
+    found = maps.probabilities(rows.score, np.zeros_like(leaf))
+    assert found == pytest.approx(expit(pooled[0] * rows.score + pooled[1]), rel=1e-12)
+
+
+def test_the_choice_of_a_first_map_is_judged_by_every_later_time() -> None:
+    rows = read(sample(600).with_columns(day=pl.int_range(pl.len()) // 50), time="day")
+    assert rows.folds is not None
+    found = first_map(rows, "auto", 0, 1)
+    assert found is not None
+    candidates = found.candidates
+    assert isinstance(candidates, list)
+    plain = next(one for one in candidates if one.method == "none")
+    later = rows.folds.among(rows.folds.judged())
+    assert plain.log_loss == pytest.approx(mean_loss(rows, rows.score, later), rel=1e-6)
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_ranges_of_scores_have_their_means(sign: float) -> None:
+    rows = read(sample(3000))
+    rows = replace(rows, score=sign * rows.score)
+    cells = Cells(rows)
+    count = int(cells.place.max()) + 1
+    assert 1000 < count == cells.score.size < 3000
+    means = [rows.score[cells.place == cell].mean() for cell in range(count)]
+    assert cells.score == pytest.approx(means, rel=1e-12)
+
+
+@pytest.mark.parametrize(("features", "kept"), [(1, 1), (2, 2), (6, 2), (7, 3), (10, 4)])
+def test_a_node_of_a_forest_may_use_a_third_of_the_features(
+    features: int, kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed, tree = list[int](), Growth.tree
+
+    def spied(growth: Growth, *rules: int, subsets: Any, counts: Any) -> Any:
+        allowed.extend(subsets(5).sum(axis=1))
+        return tree(growth, *rules, subsets=subsets, counts=counts)
+
+    monkeypatch.setattr(Growth, "tree", spied)
+    frame = sample(100).select(
+        "label", "score", *(pl.col("x").alias(f"x{j}") for j in range(features))
+    )
+    rows = read(frame, [f"x{j}" for j in range(features)])
+    spec: dict[str, Any] = {"max_depth": 1, "min_leaf": 10, "shrinkage": 1.0, "trees": 2}
+    fit_hetcal(rows, HetcalOptions(partition="forest", **spec))
+    assert allowed == [kept] * 10
+
+
+def test_a_forest_is_judged_by_weights_as_by_rows_written_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judged = list[Any]()
+
+    def spied(sums: Any, mass: float) -> Any:
+        judged.append(sums)
+        return discounted(sums, mass)
+
+    monkeypatch.setattr(trees_fit, "discounted", spied)
+    grown, frame = read(sample(300, seed=2)), sample(200)
+    options = HetcalOptions(partition="forest", trees=2)
+    grid = Grid.of(options, (0, 2), (20,))
+    written_out = pl.concat([frame] * 4)
+    for table, weight in ((frame.with_columns(weight=pl.lit(4)), "weight"), (written_out, None)):
+        rows = read(table, weight=weight, known=grown.features)
+        part = np.unique(rows.score, return_inverse=True)[1] % 5
+        folds = Folds(part.astype(np.uint8), 5)
+        choose_forest(rows, Growth(grown, "gini", own=False), grid, options, folds)
+    assert (judged[0][..., 1] > 0.0).any()
+    assert judged[0] == pytest.approx(judged[1], rel=1e-9, abs=1e-12)
 
 
 def test_quantile_bins_stand_in_for_many_values() -> None:

@@ -80,6 +80,13 @@ def test_mean_equals_brute_force(
     assert found == pytest.approx(naive, rel=1e-10, abs=0)
 
 
+@pytest.mark.parametrize("tau", [0.5, 2.0])
+def test_mean_equals_brute_force_at_small_whole_rates(tau: float) -> None:
+    found = float(expected_true_positivity(0.3, 10.0, true_prior=(2.0, 6.0), tau=tau))
+    naive = naive_expected_true_positivity(0.3, 10.0, 2.0, 6.0, tau)
+    assert found == pytest.approx(naive, rel=1e-10, abs=0)
+
+
 @pytest.mark.more
 def test_mean_equals_brute_force_in_the_corners() -> None:
     for shown in (0.0, 0.5, 1.0):
@@ -222,6 +229,12 @@ def test_bad_input_is_refused(
     values = {"train_score": 0.5, "evidence": 1.0, "true_prior": (1, 1), "tau": 3.0, **changed}
     with pytest.raises(error, match=message):
         expected_true_positivity(**values)
+
+
+def test_refused_values_are_counted_from_one() -> None:
+    with pytest.raises(DataError, match="train score is 2") as refused:
+        expected_true_positivity([2.0, 0.5, -1.0], 1, true_prior=(1, 1))
+    assert (refused.value.rows, refused.value.first_rows) == (2, [1, 3])
 
 
 # Entropy and its functions -----------------------------------------------------------------------

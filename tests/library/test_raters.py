@@ -377,6 +377,21 @@ def test_a_root_is_found_or_the_end_next_to_it(
     assert rising_root(function, 0.0, 1.0) == pytest.approx(root, abs=1e-5)
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_root_takes_few_steps_whichever_end_stays(turned: bool) -> None:
+    """A curve that bends keeps one end of the bracket: the upper one where it bends upwards."""
+    tried = []
+
+    def function(x: float) -> float:
+        tried.append(x)
+        return 2.0 - math.exp(-x) if turned else math.exp(x) - 2.0
+
+    low, high = (-5.0, 1.0) if turned else (-1.0, 5.0)
+    root = rising_root(function, low, high)
+    assert abs(root) == pytest.approx(math.log(2.0), rel=1e-15)
+    assert len(tried) <= 20
+
+
 def test_simulated_raters_are_what_they_are_said_to_be() -> None:
     ideal = simulate_raters(20_000, seed=1, raters=3)
     assert ideal["count_0"].to_numpy() + ideal["count_1"].to_numpy() == pytest.approx(3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -350,6 +351,14 @@ def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
     assert bins.calibration_estimate([[(4, 0, 0)]], 0.05).value == -bins.UNIT / 2
     assert bins.calibration_estimate([], 0.05).value is None
     assert bins.calibration_logs([(0, 0, 0)] * 5) is None
+
+
+def test_bins_are_even_where_nothing_is_known_of_the_fitting_rows() -> None:
+    edges = bins.edges_of(SimpleNamespace(fit=SimpleNamespace(reference=None)))
+    assert edges.tolist() == pytest.approx([0.2, 0.4, 0.6, 0.8])
+    score = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
+    counts = bins.calibration_counts(score, np.ones(7, np.uint8), edges)
+    assert counts[:, 0].tolist() == [2, 1, 1, 1, 2]
 
 
 def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
