@@ -305,7 +305,7 @@ def test_equal_gains_are_told_apart_by_counts_for_gini_alone() -> None:
     assert not any(criteria.is_better(candidate, best, total, kind) for kind in others)
 
 
-@pytest.mark.parametrize("positives", [0, 1, 10])
+@pytest.mark.parametrize("positives", [0, 1])
 def test_a_gain_of_less_than_rounding_is_none(positives: int) -> None:
     total = np.array([10, positives, 0], np.int64)
     best, candidate = np.full(6, kernels.NONE), np.zeros(6)
@@ -315,7 +315,7 @@ def test_a_gain_of_less_than_rounding_is_none(positives: int) -> None:
 
 
 def test_missing_values_of_one_class_go_to_their_likes() -> None:
-    """The smaller side here, which would not be theirs if there were none."""
+    """Or to the side that is better without them, whichever of both is larger."""
     hist = np.array([[1, 0], [3, 3]], np.int64)
     rules = Rules(criteria.GINI, 1, 1).array()
     for missing, side in ([1, 0], 1.0), ([1, 1], 0.0):
