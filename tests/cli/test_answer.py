@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 from scipy.stats import binomtest
 
+from calibkit.views import answer
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke
 
@@ -123,7 +124,25 @@ def test_formulas_stand_in_show_alone(tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("boundary", path, "--precision 0.6 --method logistic -o", model)
     assert "logistic (one cut on a logistic surface over score and uncertainty)" in done.stderr
     assert "Fitted log-odds" not in done.stderr
-    assert "Fitted log-odds" in invoke("show", model).stdout.decode()
+    assert " x rank of uncertainty; selected: " in invoke("show", model).stdout.decode()
+    alone = write(simulate(600).drop("uncertainty"), tmp_path / "alone.parquet")
+    assert invoke("boundary", alone, "--precision 0.6 --method logistic -o", model).code == 0
+    shown = invoke("show", model).stdout.decode()
+    assert "Fitted log-odds: " in shown and " logit score; selected: " in shown
+
+
+@pytest.mark.parametrize(
+    ("threshold", "text"),
+    [
+        (1e-9, "1e-09"),
+        (1e-6, "0.000001"),
+        (-0.00025, "-0.00025"),
+        (2.5e15, "2500000000000000.0"),
+        (1e16, "1e+16"),
+    ],
+)
+def test_only_thresholds_far_from_one_have_an_exponent(threshold: float, text: str) -> None:
+    assert answer._shortest(threshold, "float64") == text
 
 
 def test_labels_the_wrong_way_round_warn_twice(tmp_path: Path, invoke: Invoke) -> None:

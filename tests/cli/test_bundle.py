@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from calibkit.errors import ModelError
-from calibkit.models.model import decode
+from calibkit.models.model import decode, load
 from tests.conftest import Invoke, make
 
 FITS = {
@@ -278,6 +278,8 @@ def test_what_is_shown(bundle: Callable[..., Path], invoke: Invoke) -> None:
     for words in ("block, review", "calibrator", "margin_block", "precision >= 0.8", "else pass"):
         assert words in text
     assert len(text.splitlines()) < 24
+    named = "<BundleModel: calibrator, block (boundary), review (boundary)>"
+    assert repr(load(str(bundle("cal", block="block", review="review")))) == named
     assert invoke("show", bundle("cal")).code == 0
     schema = json.loads(invoke("show", "--schema", "bundle").stdout)
     assert "parts" in json.dumps(schema)

@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import polars as pl
 import pytest
 
 from calibkit.errors import CalibkitError, DataError, UsageError
@@ -191,9 +195,24 @@ def test_the_message_is_not_told_twice() -> None:
     )
     assert failures.describe(error) == error.message
     assert failures.describe(CalibkitError("m", rows=1)) == "m [1 row]"
+    assert failures.describe(CalibkitError("m 3", first_rows=[3, 7])) == "m 3 [first at row 3, 7]"
 
 
 # Signals and pipes ---------------------------------------------------------------------------
+
+
+def test_what_a_callback_raises_is_told_unless_a_signal_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[object] = []
+    monkeypatch.setattr(sys, "__unraisablehook__", told.append)
+    monkeypatch.setattr(failures, "_UNWINDING", threading.Event())
+    dropped: Any = SimpleNamespace(exc_type=ValueError)
+    failures._send_again(dropped)
+    assert told == [dropped]
+    failures._UNWINDING.set()
+    failures._send_again(dropped)
+    assert told == [dropped]
 
 
 def test_a_closed_pipe_ends_quietly() -> None:
@@ -361,6 +380,16 @@ def test_a_plain_table_aligns_numbers_right(capsys: pytest.CaptureFixture[str]) 
     Console(quiet=True).table(["name"], [["a"]], error=True)
     assert capsys.readouterr().err == ""
     assert table_text(Table(["a"], [])) == "a\n-"
+
+
+def test_the_first_rows_of_a_frame(capsys: pytest.CaptureFixture[str]) -> None:
+    Console().head(pl.DataFrame({"x": range(101, 126)}), "Rows")
+    title, header, rule, *rows, more = capsys.readouterr().out.splitlines()
+    assert [title, header, rule] == ["Rows", "  x", "---"]
+    assert rows == [f"{x}" for x in range(101, 121)]
+    assert more == "… 25 rows; -o FILE writes them all."
+    Console().head(pl.DataFrame({"x": range(101, 121)}))
+    assert len(capsys.readouterr().out.splitlines()) == 22
 
 
 def test_a_terminal_gets_a_rich_table(

@@ -94,14 +94,19 @@ def test_processes_of_this_machine(shards: str, command: Callable[..., Any]) -> 
     assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
 
 
-def test_apply_writes_a_file_for_each(shards: str, invoke: Invoke, address: str) -> None:
+def test_apply_writes_a_file_for_each(
+    shards: str, invoke: Invoke, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
     assert fitted.code == 0, fitted.stderr
     assert invoke("apply", "model.json", shards, "-q", "-o", "alone/").code == 0
+    lines: list[dict[str, bool]] = []
+    monkeypatch.setattr("calibkit_cli.console.show_progress", lambda **how: lines.append(how))
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
     named = ", ".join(f"there/day={day}/rows.parquet" for day in range(3))
     told = f"1,500 rows in 5 files written to there/: {named} and 2 more.\n"
     assert (done.code, done.stderr) == (0, told)
+    assert lines == [{"quiet": False, "rows_on_terminal": False}]
     written = {path.relative_to("there"): path.read_bytes() for path in Path("there").rglob("*.*")}
     assert len(written) == 5
     for name, content in written.items():

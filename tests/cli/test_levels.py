@@ -191,3 +191,13 @@ def test_rows_without_a_value_have_no_level_and_states_no_rows(
     said = invoke("bin", gaps, "--add-level", "-o", out)
     assert said.code == 2 and "'level' already" in said.stderr
     assert ck.bin(frame, add_level=True)["level"].max() == 2
+
+
+def test_rows_without_uncertainties_are_of_one_level(
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    out, rows = tmp_path / "out.csv", tmp_path / "rows.csv"
+    frame.drop("uncertainty").write_csv(rows)
+    said = invoke("bin", rows, "--add-level", "-o", out)
+    assert said.code == 0 and "no column 'uncertainty'" in said.stderr
+    assert pl.read_csv(out)["level"].unique().to_list() == [0]

@@ -159,6 +159,8 @@ def test_a_folder_of_inputs_becomes_a_folder_of_states(
     assert sorted(said["states"]) == [f"{out}/a.state", f"{out}/c.state"]
     done = invoke("merge", out, "--json", "-o", tmp_path / "both.state")
     assert json.loads(done.stdout)["shards"] == 2
+    done = invoke("merge", out, "-o", tmp_path / "both.state")
+    assert (done.code, done.stdout) == (0, b"")
     piped = invoke("calibrate", folder / "a.parquet", "--partial", "-q", "-o", "-")
     assert piped.stdout == (out / "a.state").read_bytes()
     done = invoke("merge", out, "-q")

@@ -12,6 +12,7 @@ import pytest
 from typer.models import OptionInfo
 
 from calibkit_cli.declare import NOT_PLAIN, plain
+from tests.conftest import clean_environment
 
 CALIB = str(Path(__file__).parents[2] / "sample_data" / "calib.parquet")
 CHOICE = Literal["one", "two"]
@@ -64,5 +65,10 @@ def test_a_small_run_loads_no_validator() -> None:
         "print(json.dumps([code, 'pydantic' in sys.modules]))"
     )
     command = ["boundary", CALIB, "--precision", "0.7", "--folds", "0", "--dry-run", "-q"]
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command],
+        env=clean_environment(),
+        capture_output=True,
+        check=True,
+    )
     assert json.loads(done.stdout.splitlines()[-1]) == [0, False]

@@ -16,7 +16,7 @@ import pytest
 from calibkit.files.sources import Source
 from calibkit.runtime.progress import listen, steps
 from calibkit_cli import console as progress
-from calibkit_cli.console import ProgressLine, clear_line, end_lines, show_progress
+from calibkit_cli.console import Console, ProgressLine, clear_line, end_lines, show_progress
 from tests.conftest import clean_environment
 
 
@@ -36,6 +36,20 @@ def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     show_progress(quiet=False, rows_on_terminal=False)
     assert not progress._lines
+
+
+@pytest.mark.parametrize(
+    ("output", "terminal", "hidden"),
+    [("-", True, True), ("-", False, False), (None, True, False), (None, False, False)],
+)
+def test_rows_that_go_to_the_terminal_hide_the_line(
+    output: str | None, terminal: bool, hidden: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[dict[str, bool]] = []
+    monkeypatch.setattr(progress, "show_progress", lambda **how: told.append(how))
+    monkeypatch.setattr(progress, "_is_terminal", lambda stream: terminal)
+    Console(output).show_progress()
+    assert told == [{"quiet": False, "rows_on_terminal": hidden}]
 
 
 def test_rows_speed_and_time_left() -> None:

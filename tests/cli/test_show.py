@@ -11,8 +11,13 @@ from typing import Any
 
 import polars as pl
 import pytest
+from msgspec.structs import replace
 
 import calibkit as ck
+from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.models.model import load
+from calibkit.models.page import Page, Table
+from calibkit.views import boundary, hetcal
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, make
 
@@ -210,6 +215,35 @@ def test_every_kind_fits_one_screen(
             whole = invoke("show", path, "--all")
             assert whole.code == 0
             assert len(whole.stdout) >= len(done.stdout)
+
+
+def test_a_rule_is_cut_where_it_does_not_fit(models: Path) -> None:
+    model = load(str(models / "hetcal.json"))
+
+    def rules(width: int) -> list[str]:
+        page = Page(short=True, width=width)
+        hetcal.view(model, page)
+        tables = [part for part in page.parts if isinstance(part, Table)]
+        (leaves,) = [table for table in tables if table.header[0] == "leaf"]
+        return [str(row[-1]) for row in leaves.rows]
+
+    whole = rules(1_000)
+    longest = max(map(len, whole))
+    assert len(whole) == 4 and "…" not in "".join(whole)
+    assert rules(longest + 34) == whole
+    cut = [f"{rule[: longest - 2]}…" if len(rule) == longest else rule for rule in whole]
+    assert rules(longest + 33) == cut
+
+
+@pytest.mark.parametrize(("candidates", "most"), [(0, 5), (2, 3)])
+def test_levels_give_way_to_candidates(candidates: int, most: int, models: Path) -> None:
+    model, page = load(str(models / "exact.json")), Page(short=True)
+    assert isinstance(model, ck.BoundaryModel) and model.levels > most
+    tried = Candidate("exact", model.levels, 0.6, 0.5, 0.5, True, 0.0, 0.0)
+    fit = replace(model.fit, candidates=[tried] * candidates)
+    boundary.view(replace(model, fit=fit), page)
+    levels = next(one for one in page.parts if isinstance(one, Table) and one.header[0] == "level")
+    assert len(levels.rows) == most
 
 
 @pytest.mark.parametrize(("method", "most"), [("isotonic", 3), ("platt", 5)])

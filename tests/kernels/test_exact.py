@@ -34,6 +34,7 @@ def test_halves_make_up_the_product(a: int, b: int) -> None:
 
 
 @given(counts, counts, counts, counts)
+@example(2**32, 2**32, 2**32 - 1, 2**32 + 1)
 def test_products_compare_as_integers(a: int, b: int, c: int, d: int) -> None:
     assert kernels.compare_products(a, b, c, d) == naive.compare_products(a, b, c, d)
     assert kernels.compare_products(a, b, b, a) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -107,6 +108,12 @@ def test_rising_factorials_multiply_out(x: float, n: int) -> None:
     expected = raters.log_rising(x, n)
     assert log == pytest.approx(expected[0], rel=1e-13, abs=1e-13)
     assert slope == pytest.approx(expected[1], rel=1e-13, abs=1e-300)
+
+
+@pytest.mark.parametrize(("first", "n"), [(16, 13), (16, 100), (17, 40), (40, 13)])
+def test_rising_factorials_of_whole_numbers_keep_their_digits(first: int, n: int) -> None:
+    exact = math.log(math.prod(range(first, first + n)))
+    assert log_rising(float(first), n)[0] == pytest.approx(exact, rel=2e-15, abs=0)
 
 
 @given(st.integers(0, 2**32), st.floats(-30, 40))

@@ -175,6 +175,11 @@ def test_prefixes_end_in_scores_with_a_positive(
     own = [(*entry[:3], value) for entry, value in zip(entries, gain.tolist(), strict=True)]
     worths = [worth[a:b].tolist() for a, b in zip(offsets, ends, strict=False)]
     assert worths == gains.prefix_gains(own, cuts, excluded, together=together)
+    without = kernels.prefix_points(
+        score, level, count, positive, part, gain[:0], excluded, offsets
+    )
+    assert without[3].size == 0
+    assert without[4].tolist() == ends.tolist()
 
 
 thresholds = st.lists(score | st.just(math.nan), min_size=LEVELS, max_size=LEVELS)

@@ -305,6 +305,27 @@ def test_equal_gains_are_told_apart_by_counts_for_gini_alone() -> None:
     assert not any(criteria.is_better(candidate, best, total, kind) for kind in others)
 
 
+@pytest.mark.parametrize("positives", [0, 1])
+def test_a_gain_of_less_than_rounding_is_none(positives: int) -> None:
+    total = np.array([10, positives, 0], np.int64)
+    best, candidate = np.full(6, kernels.NONE), np.zeros(6)
+    for gain, better in ((9e-12, False), (2e-11, True)):
+        candidate[kernels.GAIN] = gain
+        assert criteria.is_better(candidate, best, total, criteria.ENTROPY) == better
+
+
+def test_missing_values_of_one_class_go_to_their_likes() -> None:
+    """Or to the side that is better without them, whichever of both is larger."""
+    hist = np.array([[1, 0], [3, 3]], np.int64)
+    rules = Rules(criteria.GINI, 1, 1).array()
+    for missing, side in ([1, 0], 1.0), ([1, 1], 0.0):
+        gone = np.array(missing, np.int64)
+        best = np.full(kernels.SPLIT_WIDTH, kernels.NONE)
+        kernels.best_cut(hist, np.arange(2), gone, hist.sum(axis=0) + gone, rules, best)
+        assert best[kernels.MISSING_LEFT] == side
+        assert best[kernels.LEFT_COUNT] == 1.0 + side
+
+
 def test_scores_without_spread_are_ranked_by_their_means() -> None:
     for gap, expected in ((0.5, 1.0), (0.0, 0.5), (-0.5, 0.0)):
         assert criteria.mixture_auc(np.array([[gap, 0.0, 0.0, 0.0, 3.0, 4.0]])) == expected
