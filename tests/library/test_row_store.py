@@ -155,7 +155,7 @@ def test_a_sample_takes_no_more_memory_the_more_rows_there_are(
     summary, values = ColumnSummaries(1, 10), np.zeros((1, 1000))
     draw = np.random.default_rng(1)
     tracemalloc.start()
-    for window in range(200):  # rising hashes are kept least
+    for window in range(200):  # ever smaller hashes, which are all kept at first
         summary.add(values, draw.integers(0, 2**64 >> window // 10, 1000, np.uint64))
     size, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
@@ -205,7 +205,7 @@ def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.Mon
     made.madvise(of_arrays.mmap.MADV_DONTNEED)
     np.testing.assert_array_equal(array[:, 17], np.arange(1000))
     del array, made
-    assert watching == [True]  # a process ends though it holds maps
+    assert all(watching)  # a process ends though it holds maps
 
 
 def test_a_scratch_folder_in_memory_is_told(
