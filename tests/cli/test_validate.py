@@ -84,6 +84,10 @@ SPOILT: dict[str, tuple[dict[str, pl.Expr], dict[str, Any], set[tuple[str, str, 
     "decision": ({"score": pl.col("score").round()}, {}, {("warning", "ties", "score")}),
     "ties": (
         {"score": pl.max_horizontal("score", pl.lit(0.7))}, {}, {("warning", "ties", "score")}),
+    "three scores": (
+        {"score": pl.when(pl.col("score") < 0.7).then(0.4)
+         .otherwise(pl.when(pl.col("score") < 0.8).then(0.75).otherwise(0.9))},
+        {}, {("warning", "ties", "score")}),
     "inverted": ({"score": 1 - pl.col("score")}, {}, {("warning", "ranking", "score")}),
     "segments": (
         {"label": pl.when(pl.col("country") == "at").then(0).otherwise("label")},
@@ -113,7 +117,7 @@ SPOILT: dict[str, tuple[dict[str, pl.Expr], dict[str, Any], set[tuple[str, str, 
         {"members": "m_*"}, {("warning", "duplicates", "m_2")}),
     "features": (
         {"f_1": pl.lit("x"), "f_2": pl.col("id").cast(pl.String), "f_3": pl.concat_list("id"),
-         "f_4": pl.when(pl.col("id") == 1).then(None).otherwise("id")},
+         "f_4": pl.when(pl.col("id") == 1).then(None).otherwise("id"), "f_5": pl.col("country")},
         {"features": "f_*"},
         {("warning", "constant", "f_1"), ("warning", "constant", "f_2"), ("error", "type", "f_3"),
          ("note", "missing", "f_4")}),
@@ -222,6 +226,15 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     assert (report["errors"], report["rows"], report["files"]) == (1, 400, [str(bad)])
     done = invoke("validate", bad, "--json")
     assert (done.code, json.loads(done.stdout), done.stderr) == (3, report, "")
+
+
+def test_a_file_that_is_named_twice_is_told(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(good(), tmp_path)
+    first, again = json.loads(invoke("validate", path, path, "--json").stdout)["findings"]
+    assert (first["level"], first["check"]) == ("warning", "file")
+    said = f"{path} is among the inputs more than once: its rows count each time"
+    assert first["message"] == said
+    assert (again["check"], again["rows"]) == ("duplicates", 400)
 
 
 def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) -> None:

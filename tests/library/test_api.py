@@ -374,6 +374,8 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
                lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
     "strategy": (ck.UsageError, "^strategy='x' is not known",
                  lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
+    "no strategy": (ck.UsageError, "^strategy=3 is not known; use one of equal-mass",
+                    lambda f: ck.fit_boundary(f, precision=0.9, strategy=3)),  # type: ignore[arg-type]
     "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
     "levels": (ck.UsageError, "^uncertainty_bins is 0",
                lambda f: ck.fit_boundary(f, precision=0.9, uncertainty_bins=0)),

@@ -199,6 +199,14 @@ def test_rows_that_must_stay_as_they_are_have_room_or_not() -> None:
     assert counted(twice, CUT, 40).exact and not counted(twice, CUT, 39).exact
 
 
+def test_rows_that_just_fit_with_some_bits_keep_them() -> None:
+    scores = [0.5 + place / 64 for place in range(8)]
+    frame = frame_of(CUT, [(own + more, 1.0, 0, "a") for own in scores for more in (0.0, 2.0**-20)])
+    found = counted([frame], CUT, 8)
+    assert found.frame["score"].to_list() == scores and found.frame[COUNT].to_list() == [2] * 8
+    assert found.bits is not None and len(naive(CUT, frame, found.bits + 1)) == 16
+
+
 def test_too_many_values_of_a_column_that_cannot_be_coarse() -> None:
     frame = frame_of(CUT, [(0.5, 1.0, 0, f"user {place}") for place in range(40)])
     with pytest.raises(ResourceError, match=r"by, which cannot be made coarser; raise --memory"):

@@ -176,3 +176,15 @@ def test_other_names_of_a_measure_and_other_cases_lead_to_its_own() -> None:
         assert nearest(asked, known) == f" (did you mean {meant!r}?)"
     assert nearest("--scor", known) == " (did you mean '--score', '--scores'?)"
     assert nearest("nothing", known) == ""
+
+
+@pytest.mark.parametrize(
+    ("given_option", "said"),
+    [
+        ({"recall": "0.9"}, "recall of amount >= 0.9"),
+        ({"precision": "0.5"}, "precision >= 0.5"),
+        ({"capacity": "30"}, "capacity <= 30"),
+    ],
+)
+def test_the_recall_alone_is_of_a_column(given_option: dict[str, str], said: str) -> None:
+    assert read_target(given_option, value="amount").text == said

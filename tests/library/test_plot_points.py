@@ -268,7 +268,9 @@ def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
     source = grid_of(tmp_path)
     for kind in (PositivityOptions, HeatmapOptions):
         options = kind(uncertainty_bins=3, score_bins=4)
-        one = plots.points(source, options).table
+        shown = plots.points(source, options)
+        one = shown.table
+        assert shown.words["uncertainty"] == "uncertainty"
         two = plots.points(source_of(scored()), options).table
         assert one.equals(two.cast(one.schema))
 

@@ -153,6 +153,7 @@ def test_names_are_shown_as_they_are() -> None:
     texts = [text.get_text().strip() for text in figure.legends[0].get_texts()]
     assert texts[:4] == ["$a_{b}$", "_hidden", "漢字", f"{'n' * 39}…"]
     assert b"$x_1$ &amp; &lt;b&gt;" in style.to_bytes(figure)
+    assert figure._suptitle is not None and not figure._suptitle.get_parse_math()
     assert style.shown_name("/a/very/long/path" * 4 + "/model.json").endswith("/model.json")
 
 
@@ -243,6 +244,8 @@ def test_signatures_are_those_of_the_options(kind: str) -> None:
 def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     _, ax = pyplot.subplots()
     assert ck.plot.roc(scored(), ax=ax, title="Mine").get_title() == "Mine"
+    ax.set_facecolor((1.0, 1.0, 1.0, 0.0))
+    assert style.AxesSheet(ax, None).rim["mec"] == "#ffffff00"  # as clear as the axes
     with pytest.raises(UsageError, match="leave them out with ax"):
         ck.plot.roc(scored(), ax=ax, size=(4, 3))
     png = style.to_bytes(ck.plot.roc(scored(), size=(4, 3), dark=True).figure, "png")
@@ -280,3 +283,12 @@ def test_level_and_upright_lines_lead_to_the_same_places(
             command, ends = "L", [ends[0], y] if command == "H" else [x, ends[0]]
         found.append((command, ends))
     assert found == steps
+
+
+def test_lines_along_an_axis_are_written_by_one_number() -> None:
+    assert style._stairs("M 0 0 L 0 5 L 3 5 L 4 6 z") == "M0 0V5H3L4 6z"
+
+
+def test_ticks_that_have_just_enough_room_stay() -> None:
+    ticks = [(0.0, "a"), (0.5, "b"), (1.0, "c"), (1.75, "d"), (2.0, "e")]
+    assert style.with_room(ticks, 1.0) == ([0.0, 1.0, 2.0], ["a", "c", "e"])

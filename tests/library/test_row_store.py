@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import tempfile
+import threading
+import tracemalloc
 from pathlib import Path
 from unittest.mock import patch
 
@@ -146,6 +148,22 @@ def test_of_many_rows_those_of_the_smallest_hashes_are_the_sample(
     np.testing.assert_array_equal(np.repeat(found, counts), expected)
 
 
+def test_a_sample_takes_no_more_memory_the_more_rows_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(row_store, "SAMPLE_ROWS", 1000)
+    summary, values = ColumnSummaries(1, 10), np.zeros((1, 1000))
+    draw = np.random.default_rng(1)
+    for _ in range(3):  # what is loaded at the first use is none of it
+        summary.add(values, draw.integers(0, 2**64, 1000, np.uint64))
+    tracemalloc.start()
+    for window in range(200):  # ever smaller hashes, which are all kept at first
+        summary.add(values, draw.integers(0, 2**64 >> window // 10, 1000, np.uint64))
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 10 * 1000 * 24
+
+
 def test_categories_are_counted_over_all_rows() -> None:
     counts = CategoryCounts()
     for part in (["b", "a", None], ["", "b", "ä"]):
@@ -182,11 +200,14 @@ def test_a_full_disk_is_told_before_anything_is_written(monkeypatch: pytest.Monk
 def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(of_arrays, "_BASE", 0)
     array = Arrays(LITTLE).empty((1000, 300), np.float64)
+    watching = [own.daemon for own in threading.enumerate() if own.name == "calibkit-maps"]
     for row in range(1000):
         array[row] = row
     (made,) = [one for one in of_arrays._WATCH._maps if len(one) == array.nbytes]
     made.madvise(of_arrays.mmap.MADV_DONTNEED)
     np.testing.assert_array_equal(array[:, 17], np.arange(1000))
+    del array, made
+    assert all(watching)  # a process ends though it holds maps
 
 
 def test_a_scratch_folder_in_memory_is_told(

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
@@ -172,6 +173,15 @@ def test_estimators_without_probabilities_and_of_text_are_wrapped(blobs: tuple[A
     assert set(BoundaryClassifier(text, precision=0.5).fit(words, y).predict(words)) == {0, 1}
 
 
+def test_features_of_an_estimator_may_be_sparse(blobs: tuple[Any, Any]) -> None:
+    x, y = np.round(blobs[0]), blobs[1]
+    made = BoundaryClassifier(LogisticRegression(), recall=0.9, method="st")
+    dense, thin = (clone(made).fit(own, y) for own in (x, csr_array(x)))
+    np.testing.assert_array_equal(thin.predict(csr_array(x)), dense.predict(x))
+    with pytest.raises(TypeError, match="dense data is required"):
+        ScoreCalibrator().fit(csr_array(x), y)
+
+
 def test_search_cross_validation_clone_and_pickle(rows: pl.DataFrame) -> None:
     x, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
     search = GridSearchCV(
@@ -196,6 +206,8 @@ def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
         ScoreCalibrator("beta").fit(x, y)
     with pytest.raises(ValueError, match="one class"):
         ScoreCalibrator().fit(x, np.ones(len(x)))
+    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+        ScoreCalibrator().fit(x, y, sample_weight=np.full(len(x), -1.0))
     with pytest.raises(ValueError, match="minimum of 2"):
         HeterogeneousCalibrator().fit(x, y)
     with pytest.raises(ValueError, match="inconsistent numbers"):

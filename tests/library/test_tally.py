@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -184,3 +185,20 @@ def test_scores_from_end_to_end_leave_no_room_for_the_level(levels: int) -> None
     label = np.array([1, 0, 1, 0, 1, 1], np.uint8)
     found = count_rows(score, level, label, levels)
     assert entries(found) == naive.tally(score.tolist(), level.tolist(), label.tolist())
+
+
+@given(rows)
+def test_positive_rows_are_parted_from_the_negative_ones_below_them(data: list[tuple]) -> None:
+    found = tally(columns(data, np.float64)).parted()
+    wanted: dict[tuple[float, int, int], int] = {}  # by falling score, positive rows first
+    for score, level, label, _ in data:
+        key = (-score, -label, level)
+        wanted[key] = wanted.get(key, 0) + 1
+    ordered = sorted(wanted.items())
+    assert (np.diff(found.score) <= 0).all()
+    assert found.level.tolist() == [level for (_, _, level), _ in ordered]
+    assert found.count.tolist() == [times for _, times in ordered]
+    hits = [-sign * times for (_, sign, _), times in ordered]
+    assert found.positive.tolist() == hits
+    steps = [one[0][:2] != two[0][:2] for one, two in itertools.pairwise(ordered)]
+    assert (np.diff(found.score) < 0).tolist() == steps
