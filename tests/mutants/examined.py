@@ -82,6 +82,30 @@ paths.py _plain_path | found = np.clip(probability_of(found), LEAST, 1.0 - LEAST
 bootstrap.py corp_statistics | out[2] = noise / total if total > 0.0 else math.nan | out[2] = noise / total if total >= 0.0 else math.nan | 0 / 0 is NaN as well
 edges.py order_statistics | if values.size >= _SHORT: | if False: | a short cut for many values: the same ones
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither
+rows.py Reader.stored | if tuple(window.categories) != features.categories: | if True: | features whose categories are known already are read once more: time alone
+logistic.py _cells | below, above = (max(cell - 1, 0), min(cell, count - 1)) | below, above = (max(cell - 1, 0), min(cell, count + 1)) | in a cell beyond the outer knots that slope goes with a feature that is 0
+maps.py fit_maps | return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:]) | return Maps(np.tile(pooled, (count, 2)), steps, lines[:, 2:]) | columns beyond a and b of a line, which nothing reads beside steps
+in_turn.py fit | made.parts = [(Tree([Node(rows.count, rows.count, 0)]), Maps(np.eye(1, 2)))] | made.parts = [(Tree([Node(rows.count, rows.count, 1)]), Maps(np.eye(1, 2)))] | the depth of a tree of one node, which nothing reads
+logistic.py fit_logistic | slopes = tuple((value * factor for value, factor in zip(scaled, factors, strict=True))) | slopes = tuple((value * factor for value, factor in zip(scaled, factors, strict=False))) | there is a factor for each scaled slope
+trees.py Bins.cut | middle = float(_midpoints(self.values[low:low + 1], self.values[high:high + 1])[0]) | middle = float(_midpoints(self.values[low:low + 2], self.values[high:high + 1])[0]) | of the midpoints found the first is taken: the same one
+comparisons.py draw_lift | panel.boxplot([lifts], positions=[place], widths=0.45, showfliers=False, **looks) | panel.boxplot([lifts], positions=[place], widths=0.675, showfliers=False, **looks) | how wide a box of a picture is
+heatmap.py draw_heatmap | panel.set_yticks(*style.with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 72 * 0.6))) | panel.set_yticks(*style.with_room(borders, 2.0 * sheet.letters / (sheet.size[1] * 73 * 0.6))) | how near to each other ticks of a picture may stand
+heatmap.py draw_regions | for panel, table in zip(sheet.panels(*[1.0] * len(decisions)), decisions, strict=True): | for panel, table in zip(sheet.panels(*[1.5] * len(decisions)), decisions, strict=True): | heights that are relative to each other, and all the same either way
+style.py AxesSheet.finish | handles, names = zip(*self._entries, strict=True) | handles, names = zip(*self._entries, strict=False) | each entry is a pair: as many handles as names
+threads.py warm_up | compare_products(1, 1, 1, 1) | compare_products(2, 1, 1, 1) | a call that only loads the kernel: nobody reads its result
+simulate.py _posterior | if options.theory and (not {*THEORY_COLUMNS}.isdisjoint(kept)): | if options.theory or not {*THEORY_COLUMNS}.isdisjoint(kept): | columns that nobody keeps are worked out and left out: time alone
+tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if False else array[:size] | when memory is given back
+failures.py drop_stdout | os.close(nowhere) | pass | a descriptor left open in a process that is about to end
+runs.py write_each | if console.per_input: | if True: | the folder of one output is there already: an output without one is refused before
+classes.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED and low < _LARGE): | factors that are not multiplied with others have their logarithms added: the same to rounding
+distributions.py _tail_quantile | z += excess * ratio / (1.0 + 0.5 * excess * (1.0 - z * ratio)) | z += excess * ratio / (1.0 + 0.5 * excess * (1.0 + z * ratio)) | three steps from this guess converge without the right second-order part too: the same to rounding
+draws.py hypergeometric | if u < 0.0: | if u <= 0.0: | a draw that equals the chances to the last bit
+draws.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u > 0.0 and (above < high or below > low): | a draw that equals the chance to the last bit
+leaves.py cell_gains | if lines[node, 2] > 0.0: | if lines[node, 2] >= 0.0: | 0 rows have a share of 0, or of NaN without shrinkage, and neither is above 0
+rates.py compare_products | return 1 if left_low > right_low else -1 | return 1 if left_low >= right_low else -1 | equal ones are taken before
+sorting.py _pieces | edges = [size * piece // count for piece in range(count + 1)] | edges = [size * piece * count for piece in range(count + 1)] | the first thread gets all rows and the others none: time alone
+tally.py group_words | last, last_tag = (np.uint64(0), np.uint64(0)) | pass | the first word sets both before they are read
+tree.py best_cut | for side in range(2 if missing[0] > 0 and (not last) else 1): | for side in range(2 if missing[0] > 0 or not last else 1): | the same split once more, which is not better, or one with an empty side, which is refused
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 
@@ -97,4 +121,10 @@ EQUIVALENT |= {
         "def rule_of(own: slice, shown: Levels | None) -> dict[str, Any]:",
         "def rule_of(own: slice, shown: Levels & None) -> dict[str, Any]:",
     ): "an annotation, which nothing evaluates",
+    (
+        "style.py",
+        "Sheet.band",
+        "look = {'color': self.line(place)['color'], 'alpha': 0.15, 'lw': 0} | look",
+        "look = {'color': self.line(place)['color'], 'alpha': 0.22499999999999998, 'lw': 0} | look",
+    ): "how dark a band of a picture is",
 }
