@@ -4,11 +4,11 @@ python -m tests.mutants.run [--count 1000] [--jobs 2] [--seconds 60] [--only cal
 
 Changes are drawn at random from all functions of the library, the kernels and the command line.  After
 each some of the tests run that reach its line, as `tests.mutants.reached` noted (`make line-coverage`
-comes first): the fastest, those that look at whole texts, others drawn at random.  Those of kernels
-run interpreted.  Verdicts are kept in build/mutants.jsonl: a run that was stopped goes on where it
-was.  What notices a change is run without it at the end.  What survives is looked up in
-``examined.py``; once its verdict is taken out of the log it is judged again, by more tests if
-``--seconds`` says so.
+comes first): the fastest, those that look at whole texts, others drawn at random.  After changes of
+kernels their own tests run, interpreted.  Verdicts are kept in build/mutants.jsonl: a run that was
+stopped goes on where it was.  What notices a change is run without it at the end.  What survives is
+looked up in ``examined.py``; once its verdict is taken out of the log it is judged again, by more tests
+if ``--seconds`` says so.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def tests_of(change: Mutant, more: float = MORE_SECONDS) -> list[str]:
 
     def known(lines: Iterable[int]) -> list[str]:
         names = {name for line in lines for name in reaching(change.file).get(line, ())}
-        own = [name for name in names if name.startswith("tests/kernels/") == kernel]
+        own = [name for name in names if not kernel or name.startswith("tests/kernels/")]
         return sorted(set(own) & set(seconds()), key=lambda name: (seconds()[name], name))
 
     found = known([line]) or known(range(first, last + 1))
@@ -95,14 +95,13 @@ class Copy:
         self.folder = shutil.copytree(ROOT, folder, ignore=ignored)
         self.servers: dict[bool, subprocess.Popen[str]] = {}
 
-    def outcome(self, file: str, text: str, tests: list[str]) -> str:
+    def outcome(self, interpreted: bool, file: str, text: str, tests: list[str]) -> str:
         """Return what becomes of tests where a file has a text."""
-        kernels = tests[0].startswith("tests/kernels/")
-        if kernels not in self.servers:
-            self.servers[kernels] = self._server(kernels)
-            if (said := self.outcome(*UNCHANGED, tests)) != PASSED:
+        if interpreted not in self.servers:
+            self.servers[interpreted] = self._server(interpreted)
+            if (said := self.outcome(interpreted, *UNCHANGED, tests)) != PASSED:
                 raise SystemExit(f"{said}: fails without any change.")
-        server = self.servers[kernels]
+        server = self.servers[interpreted]
         assert server.stdin is not None
         assert server.stdout is not None
         limit = 60.0 + 4.0 * sum(seconds()[name] for name in tests)
@@ -111,14 +110,14 @@ class Copy:
         found: str = json.loads(server.stdout.readline())
         return found
 
-    def _server(self, kernels: bool) -> subprocess.Popen[str]:
+    def _server(self, interpreted: bool) -> subprocess.Popen[str]:
         floors = (self.folder / part for part in (".", "kernels", "cli"))
         environment = {**os.environ, "CI": "1", "PYTHONPATH": os.pathsep.join(map(str, floors))}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         return subprocess.Popen(
             [sys.executable, "-m", "tests.mutants.server"],
             cwd=self.folder,
-            env={**environment, "NUMBA_DISABLE_JIT": str(int(kernels))},
+            env={**environment, "NUMBA_DISABLE_JIT": str(int(interpreted))},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -133,10 +132,10 @@ class Judges:
         for job in range(jobs):
             self.free.put(Copy(place / str(job)))
 
-    def outcome(self, file: str, text: str, tests: list[str]) -> str:
+    def outcome(self, interpreted: bool, file: str, text: str, tests: list[str]) -> str:
         copy = self.free.get()
         try:
-            return copy.outcome(file, text, tests)
+            return copy.outcome(interpreted, file, text, tests)
         finally:
             self.free.put(copy)
 
@@ -175,24 +174,25 @@ def judge(
         def look(where: tuple[str, int]) -> tuple[tuple[str, ...], str]:
             change = mutant(ROOT / where[0], *where)
             name, tests = (change.file, *change.key), tests_of(change, more)
+            kernel = change.file.startswith("kernels/")
             if name in known:
                 verdict = known[name]
             else:
-                verdict = judges.outcome(change.file, change.text, tests) if tests else UNREACHED
+                changed = (kernel, change.file, change.text, tests)
+                verdict = judges.outcome(*changed) if tests else UNREACHED
                 note(name, verdict)
             if verdict in (PASSED, UNREACHED):
                 print(*name, verdict, sep=" | ", flush=True)
             elif "::" in verdict:
-                noticing.add(verdict)
+                noticing[kernel].add(verdict)
             else:  # none was named: their files do not load, or they do not end
-                noticing.update(tests)
+                noticing[kernel].update(tests)
             return name, verdict
 
-        noticing: set[str] = set()
+        noticing: dict[bool, set[str]] = {False: set(), True: set()}
         found = dict(pool.map(look, places))
-        for kernels in (False, True):  # which run in processes of their own
-            own = sorted(name for name in noticing if name.startswith("tests/kernels/") == kernels)
-            if own and (said := judges.outcome(*UNCHANGED, own)) != PASSED:
+        for kernel, own in noticing.items():  # which run in processes of their own
+            if own and (said := judges.outcome(kernel, *UNCHANGED, sorted(own))) != PASSED:
                 raise SystemExit(f"{said}: fails without any change.")
     return found
 
