@@ -45,6 +45,7 @@ R = TypeVar("R")
 _CONFIG: Any = numba_config
 _COMPILED: Any = CompileResult
 _SERIALIZE: Any = serialize
+_NJIT: Any = numba.njit
 _RUNTIME: Any = nrtdynmod
 
 #: The processor, and its instructions, that any other of its kind can stand in for.
@@ -111,7 +112,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
 
         return interpreted
-    compiled: Any = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    compiled = _NJIT(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     compiled._cache = _Cache(function)  # numba has no public way
     return cast(Callable[P, R], compiled)
 
