@@ -211,7 +211,7 @@ def test_parts_read_with_another_decimal_mark_do_not_go_together() -> None:
     both = together([("a", comma), ("b", None), ("c", point)])
     assert both == Told(marks=(",", "."))
     for parts in ([("a", comma), ("b", opened)], [("a", None), ("c", opened), ("b", comma)]):
-        with pytest.raises(DataError, match="^b: not read as the other rows: .*--decimal"):
+        with pytest.raises(DataError, match=r"^b: not read as the other rows: .*--decimal"):
             together(parts)
 
 

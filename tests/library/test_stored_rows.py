@@ -83,5 +83,5 @@ def test_probabilities_and_logits_of_each_other(memory: Memory | None) -> None:
 
 def test_windows_without_any_vote_are_refused() -> None:
     frame = voted(60, 1).with_columns(count_a=pl.lit(0), count_b=pl.lit(0))
-    with pytest.raises(DataError, match="no row is left to fit on: .*name the columns of votes"):
+    with pytest.raises(DataError, match=r"no row is left to fit on: .*name the columns of votes"):
         read(frame, Memory(1))
