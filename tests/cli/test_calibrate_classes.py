@@ -88,6 +88,15 @@ def test_maps_gain_and_are_applied(
     assert z == pytest.approx(expected)
 
 
+def test_logits_are_mapped_as_they_are(invoke: Invoke, tmp_path: Path) -> None:
+    out, applied = tmp_path / "cal.json", tmp_path / "rows.parquet"
+    model = invoke("calibrate", *GOLDEN, "-o", out).result()
+    assert invoke("apply", out, ROWS, "-q", "-o", applied).code == 0
+    found = pl.read_parquet(applied)
+    z, u = (found.select(f"^{name}.*$").to_numpy() for name in ("calibrated_", "logit"))
+    assert z == pytest.approx(softmax(u / model["temperature"]), abs=1e-12)
+
+
 def test_same_bytes_however_rows_are_stored(
     invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:

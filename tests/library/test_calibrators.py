@@ -16,8 +16,9 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 
 from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.maps.application import into_unit_interval
 from calibkit.maps.methods import METHODS
-from calibkit.maps.model import CalibratorModel
+from calibkit.maps.model import CalibratorModel, ScoreMap
 from calibkit.methods.calibrators.run import fit_calibrator
 from calibkit.models.model import decode
 from calibkit.options.calibrate import CalibrateOptions
@@ -191,6 +192,15 @@ def test_venn_abers_is_fitting_twice_with_the_row(table: dict[str, list[Any]], n
     p0, p1 = naive.venn_abers(table["score"], table["label"], table["weight"], new / 16)
     assert [found[1][0], found[2][0]] == [p0, p1]
     assert found[0][0] == pytest.approx(p1 / (1 - p0 + p1))
+
+
+def test_venn_abers_is_one_half_where_low_is_1_and_high_0() -> None:
+    own = ScoreMap(clip=0.0, low_knots=[0.25], low=[1.0], high_knots=[0.75], high=[0.0])
+    merged, low, high = np.full((3, 3), 0.125)
+    METHODS["venn-abers"].writer(own, "raw")(np.array([0.0, 0.5, 1.0]), merged, low, high)
+    assert low.tolist() == [0.0, 1.0, 1.0]
+    assert high.tolist() == [0.0, 0.0, 1.0]
+    assert merged.tolist() == [0.0, 0.5, 1.0]
 
 
 def test_temperature_is_the_minimum_of_the_log_loss() -> None:
@@ -419,3 +429,11 @@ def test_lines_between_numbers_of_any_size(method: str) -> None:
     model = fit(score, label, method=method, scale="raw", clip=0.0, **more)
     found = values(model, np.sort(score))
     assert np.isfinite(found).all() and (np.diff(found) >= 0.0).all()
+
+
+def test_scores_on_the_ends_of_the_unit_interval_are_inside() -> None:
+    score = np.array([0.0, 0.5, 1.0])
+    inside, moved = into_unit_interval(score)
+    assert inside is score and moved == 0
+    clipped, moved = into_unit_interval(np.array([-0.5, 0.0, 1.0, 1.5, 2.0]))
+    assert (clipped.tolist(), moved) == ([0.0, 0.0, 1.0, 1.0, 1.0], 3)

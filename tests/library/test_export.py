@@ -33,6 +33,7 @@ from calibkit.exports.sql import table_name
 from calibkit.expressions.nodes import Number, Ref
 from calibkit.expressions.program import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source
+from calibkit.maps.model import CalibratorModel, MapFit
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import Column, Model, load
 from calibkit.options.apply import ApplyOptions
@@ -310,27 +311,43 @@ def test_an_infinite_feature_gives_null_and_a_missing_one_has_its_side(
     assert frame["x"].null_count() > 1
 
 
+def calibrator(method: str, **fields: Any) -> CalibratorModel:
+    """Return a calibrator of probabilities with a table."""
+    return CalibratorModel(
+        kind="calibrator",
+        version=1,
+        columns={"score": Column("score", "float64", "probability")},
+        method=method,
+        clip=0.0,
+        fit=MapFit(**dict.fromkeys(MapFit.__struct_fields__[:8], 0)),
+        **fields,
+    )
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_venn_abers_is_one_half_where_low_is_1_and_high_0(language: str) -> None:
+    ends = {"low_knots": [0.25], "low": [1.0], "high_knots": [0.75], "high": [0.0]}
+    model = calibrator("venn-abers", **ends)
+    frame = pl.DataFrame({"score": [0.0, 0.5, 1.0]})
+    assert exported(model, frame, language)["calibrated"].to_list() == [0.0, 0.5, 1.0]
+
+
+@pytest.mark.parametrize("language", ["polars", "python"])
+def test_the_line_between_knots_is_written_once(language: str) -> None:
+    model = calibrator("centred-isotonic", knots=[0.25, 0.5], values=[0.125, 0.5])
+    assert export_model(model, language).count(" * ") == 1
+
+
 @pytest.mark.parametrize("language", ["duckdb", "polars"])
 @pytest.mark.parametrize("method", ["isotonic", "venn-abers"])
 def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -> None:
     random = np.random.default_rng(1)
     knots = np.sort(random.random(5000)).tolist()
     values = np.sort(random.random(5000)).tolist()
-    from calibkit.maps.model import CalibratorModel, MapFit
-
     fields: dict[str, Any] = {"knots": knots, "values": values}
     if method == "venn-abers":
         fields = {"low_knots": knots, "low": values, "high_knots": knots, "high": values}
-    seen = dict.fromkeys(MapFit.__struct_fields__[:8], 0)
-    model = CalibratorModel(
-        kind="calibrator",
-        version=1,
-        columns={"score": Column("score", "float64", "probability")},
-        method=method,
-        clip=0.0,
-        fit=MapFit(**seen),
-        **fields,
-    )
+    model = calibrator(method, **fields)
     score = [*random.random(3000).tolist(), *random.choice(knots, 500).tolist(), None]
     frame = pl.DataFrame({"id": range(3501), "score": score})
     text = export_model(model, language)

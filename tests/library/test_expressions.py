@@ -110,6 +110,7 @@ def test_blanks_and_signs() -> None:
         ("", "no comparison"),
         ("auc=0.5", "no comparison"),
         ("<0.5", "nothing is to the left"),
+        ('""<1', "nothing is to the left"),
         ("auc<", "nothing is to the right"),
         ("0<auc<1", "more than one"),
         ("auc<<1", "more than one"),
@@ -202,7 +203,7 @@ def test_addresses_to_the_right() -> None:
      ("ece.delta<0", "ece.delta")],
 )  # fmt: skip
 def test_what_is_nowhere_is_a_usage_error(text: str, word: str) -> None:
-    with pytest.raises(UsageError, match=word):
+    with pytest.raises(UsageError, match=f"there is no .*{word}"):
         check(METRICS, [parse("auc<1"), parse(text)])
 
 

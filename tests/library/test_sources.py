@@ -19,7 +19,7 @@ from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.formats import Dialect, sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import open_source
-from calibkit.files.told import Told
+from calibkit.files.told import Told, together
 from calibkit.files.values import counts_of, kinds_of
 from calibkit.runtime.memory import Memory
 from tests.cli.score_files import encode
@@ -204,6 +204,15 @@ def test_late_values_among_decimal_commas(
             f"{'; marks of thousands in ' + repr('v') if '.' in late else ''}"
             f"{'; missing values such as NA in ' + repr('v') if 'A' in late.upper() else ''}."
         ]
+
+
+def test_parts_read_with_another_decimal_mark_do_not_go_together() -> None:
+    comma, point, opened = Told(marks=(",",)), Told(marks=(".",)), Told(taken=".")
+    both = together([("a", comma), ("b", None), ("c", point)])
+    assert both == Told(marks=(",", "."))
+    for parts in ([("a", comma), ("b", opened)], [("a", None), ("c", opened), ("b", comma)]):
+        with pytest.raises(DataError, match=r"^b: not read as the other rows: .*--decimal"):
+            together(parts)
 
 
 def test_numbers_after_many_empty_fields(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, logits_of, softmax
 from calibkit.maps.logit_maps import StoredRows, read_rater_rows
@@ -78,3 +79,9 @@ def test_probabilities_and_logits_of_each_other(memory: Memory | None) -> None:
     np.testing.assert_array_equal(np.sort(held.logits, axis=0), np.sort(found.logits, axis=0))
     np.testing.assert_array_equal(held.probabilities, softmax(np.array(held.prediction)))
     assert (held.column.scale, held.scale) == ("probability", "logit")
+
+
+def test_windows_without_any_vote_are_refused() -> None:
+    frame = voted(60, 1).with_columns(count_a=pl.lit(0), count_b=pl.lit(0))
+    with pytest.raises(DataError, match=r"no row is left to fit on: .*name the columns of votes"):
+        read(frame, Memory(1))
