@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import msgspec
@@ -16,10 +17,11 @@ from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
-from calibkit.methods.boundary.result.figures import cross_validate
+from calibkit.methods.boundary.result.figures import Judged, cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.tally import count_rows
 
 from .samples import score_rows
 
@@ -141,6 +143,47 @@ def test_folds_of_any_kind(options: dict[str, object]) -> None:
     found = choose(data, precision="0.6", **options).model
     assert found.fit.candidates
     assert found.fit.cross_validated is not None
+
+
+def test_candidates_follow_the_chosen_one_by_their_worth() -> None:
+    for kind in ("noise", "smooth", "steps"):
+        found = choose_method(rows(2000, kind), BoundaryOptions(precision="0.7"))
+        gap = {(one.method, one.uncertainty_bins): one.gap for one in found.seen}
+        plans = [summary.planned for summary in found.ranked]
+        gaps = [gap[planned.method.name, planned.kept_levels] for planned in plans[1:]]
+        # Those that may be chosen come first, the others after them.
+        assert sum(one > other for one, other in itertools.pairwise(gaps)) <= 1
+        assert len({*gaps}) > 3
+
+
+def test_where_nothing_is_selected_no_difference_has_an_error() -> None:
+    data = score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 20 + [2.0] * 20)
+    seen = choose_method(data, BoundaryOptions(precision="0.9")).seen
+    assert [one.recall_at_bound for one in seen] == [0.0] * len(seen)
+    assert [one.at_bound_standard_error for one in seen] == [0.0] * len(seen)
+
+
+def test_a_fold_without_positives_is_worth_what_its_rows_cost() -> None:
+    summary = summarise(rows(500, "smooth"), BoundaryOptions(method="st", precision="0.7"))
+    judge = choice.Judge(summary.aim()[1], summary)
+    assert judge.worth(Judged(10, 0, 4, 0)) == -4 * judge.price < 0
+
+
+def test_a_surface_has_a_level_for_each_uncertainty_there_is() -> None:
+    data = rows(600, "smooth")
+    assert data.uncertainty is not None
+    few = replace(data, uncertainty=np.floor(3 * data.uncertainty))
+    found = choose_method(few, BoundaryOptions(precision="0.7"))
+    (own,) = [one for one in found.ranked if one.planned.method.surface]
+    assert own.levels is not None and own.levels.count == own.tally.levels == 3
+
+
+def test_the_spread_is_the_range_of_the_middle_half_of_all_rows() -> None:
+    """Of 8 rows the second lies at 30, the sixth at 7."""
+    tally = count_rows(
+        np.array([40.0, 30, 20, 10, 8, 7, 2, 1]), np.zeros(8, np.uint16), np.arange(8) % 2, 1
+    )
+    assert choice._spread(tally, tally.score) == 23.0
 
 
 def test_weights_are_rows() -> None:
