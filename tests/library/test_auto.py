@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import msgspec
@@ -10,16 +11,19 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from calibkit.bins.binning import fit_grid
+from calibkit.bins.binning import GridTable, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import DataError, InfeasibleError
+from calibkit.files.sources import open_source
 from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
-from calibkit.methods.boundary.result.figures import cross_validate
+from calibkit.methods.boundary.result.figures import Judged, cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.tally import count_rows
+from tests.conftest import ROOT
 
 from .samples import score_rows
 
@@ -131,8 +135,6 @@ def test_folds_of_any_kind(options: dict[str, object]) -> None:
     import polars as pl
 
     from calibkit.columns.rows import RowFinder
-    from calibkit.files.sources import open_source
-    from tests.conftest import ROOT
 
     data = rows(2000, "steps")
     others = pl.DataFrame({"user": np.arange(2000) // 3, "day": np.arange(2000)})
@@ -141,6 +143,52 @@ def test_folds_of_any_kind(options: dict[str, object]) -> None:
     found = choose(data, precision="0.6", **options).model
     assert found.fit.candidates
     assert found.fit.cross_validated is not None
+
+
+def test_candidates_follow_the_chosen_one_by_their_worth() -> None:
+    for kind in ("noise", "smooth", "steps"):
+        found = choose_method(rows(2000, kind), BoundaryOptions(precision="0.7"))
+        gap = {(one.method, one.uncertainty_bins): one.gap for one in found.seen}
+        plans = [summary.planned for summary in found.ranked]
+        gaps = [gap[planned.method.name, planned.kept_levels] for planned in plans[1:]]
+        # Those that may be chosen come first, the others after them.
+        assert sum(one > other for one, other in itertools.pairwise(gaps)) <= 1
+        assert len({*gaps}) > 3
+
+
+def test_where_nothing_is_selected_no_difference_has_an_error() -> None:
+    data = score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 20 + [2.0] * 20)
+    seen = choose_method(data, BoundaryOptions(precision="0.9")).seen
+    assert [one.recall_at_bound for one in seen] == [0.0] * len(seen)
+    assert [one.at_bound_standard_error for one in seen] == [0.0] * len(seen)
+    summary = summarise(data, BoundaryOptions(method="st", precision="0.9"))
+    assert choice.Judge(summary.aim()[1], summary).error_at_bound(None, None) == 0.0
+
+
+def test_a_fold_without_positives_is_worth_what_its_rows_cost() -> None:
+    summary = summarise(rows(500, "smooth"), BoundaryOptions(method="st", precision="0.7"))
+    judge = choice.Judge(summary.aim()[1], summary)
+    assert judge.worth(Judged(10, 0, 4, 0)) == -4 * judge.price < 0
+
+
+def test_a_surface_has_a_level_for_each_uncertainty_there_is() -> None:
+    data = rows(600, "smooth")
+    assert data.uncertainty is not None
+    few = replace(data, uncertainty=np.floor(3 * data.uncertainty))
+    found = choose_method(few, BoundaryOptions(precision="0.7"))
+    (own,) = [one for one in found.ranked if one.planned.method.surface]
+    assert own.levels is not None and own.levels.count == own.tally.levels == 3
+
+
+def test_the_spread_is_the_range_of_the_middle_half_of_all_rows() -> None:
+    """Of 8 rows the second lies at 30, the sixth at 7."""
+    tally = count_rows(
+        np.array([40.0, 30, 20, 10, 8, 7, 2, 1]),
+        np.zeros(8, np.uint16),
+        np.arange(8, dtype=np.uint8) % 2,
+        1,
+    )
+    assert choice._spread(tally, tally.score) == 23.0
 
 
 def test_weights_are_rows() -> None:
@@ -179,11 +227,37 @@ def test_what_is_tried() -> None:
     assert choose(infinite, precision="0.6").model.method in ("st", "exact")
 
 
+@pytest.mark.parametrize(
+    ("order", "bins", "tried"),
+    [
+        ("score-uncertainty", 4, ["st", "exact"]),
+        ("uncertainty-score", 4, ["exact"]),
+        ("uncertainty-score", 2, ["exact"]),
+    ],
+)
+def test_of_a_grid_of_shared_score_bins_a_single_threshold_is_tried(
+    order: Any, bins: int, tried: list[str]
+) -> None:
+    grid = fit_grid(rows(50, "noise"), 2, bins, order=order)
+    table = GridTable(grid, {}, "", open_source([str(ROOT / "sample_data" / "calib.parquet")]))
+    plans = candidates(table, BoundaryOptions(precision="0.6"))
+    assert [planned.method.name for planned in plans] == tried
+
+
 @pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
 def test_score_bins(strategy: str) -> None:
     found = choose(rows(2000, "steps"), precision="0.6", score_bins=20, strategy=strategy).model
     assert found.fit.candidates and found.method in ("st", "exact")
     assert fit_grid(rows(50, "noise"), 2, 3) is not None
+
+
+def test_over_score_bins_the_best_single_threshold_is_that_of_the_rows() -> None:
+    data = rows(2000, "steps")
+    found = choose(data, precision="0.6", score_bins=20).model.fit
+    single = fit_boundary(data, BoundaryOptions(method="st", precision="0.6")).model.fit
+    assert found.score_only is not None and single.score_only is not None
+    assert found.score_only.recall == single.in_sample.recall
+    assert found.in_sample.recall != single.in_sample.recall
 
 
 def test_without_folds_the_simplest_is_taken_that_meets_the_bound() -> None:

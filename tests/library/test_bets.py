@@ -29,3 +29,11 @@ def test_a_bound_that_is_just_reached_is_seldom_taken_for_exceeded(level: float)
     assert stats.binom.sf(won - 1, RUNS, level) > 1e-4
     assert won > 0.3 * level * RUNS  # nor is the test so cautious that it says nothing
     assert wins > 0.95 * RUNS
+
+
+def test_a_boundary_is_expected_to_pay_a_unit_the_mean_of_the_units_that_fit() -> None:
+    """Three units pay 1, -.5 and .25: a mean of .25, and squares of 1.3125, with 1 more to be sure."""
+    every = np.zeros(3, np.int64)
+    fitting = Units(every, np.zeros(3), np.array([1.0, -0.5, 0.25]), np.arange(4))
+    bets = Bets(fitting, Units(every, np.zeros(3), np.ones(3), np.arange(4)), 1, 0.5)
+    assert bets.signals.tolist() == pytest.approx([0.25 * np.sqrt(3 / (2.3125 / 3))])

@@ -151,6 +151,30 @@ def test_a_path_only_grows_and_its_counts_are_those_of_its_thresholds(
     assert (np.diff(path.expected, axis=0) >= 0).all()
 
 
+def test_a_boundary_of_the_plain_surface_selects_what_lies_above_its_cut() -> None:
+    path = fit_path(draw(700, 5)[0], "logistic", None, quantity("precision", "0.4").size)
+    other, _ = draw(500, 6)
+    level = path.levels.of(other.uncertainty, other.score.size)
+    assert path.surface is not None and path.cuts is not None
+    lines = path.surface.lines()[level]
+    values = lines[:, 0] + lines[:, 1] * np.log(other.score / (1 - other.score))
+    taken = path.first(other.score, level)[:, None] <= np.arange(path.size)
+    assert np.array_equal(taken, values[:, None] >= path.cuts)
+
+
+@pytest.mark.parametrize("method", ["exact", CURVED])
+def test_a_path_over_log_odds_expects_what_the_one_over_their_probabilities_does(
+    method: str,
+) -> None:
+    rows, _ = draw(700, 5)
+    assert rows.label is not None
+    logits = np.log(rows.score / (1 - rows.score))
+    plain = score_rows(logits, rows.label, rows.uncertainty, scale="logit")
+    size = quantity("precision", "0.4").size
+    one, other = (fit_path(own, method, None, size) for own in (rows, plain))
+    assert one.expected == pytest.approx(other.expected, rel=1e-6)
+
+
 def test_a_path_does_not_know_the_rows_that_certify() -> None:
     rows, _ = draw(2000, 7)
     split = deal_rows(rows, asked(precision="0.6"))

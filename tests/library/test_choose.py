@@ -74,6 +74,13 @@ def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[st
     assert found.model.to_json() == models[levels].to_json()
 
 
+def test_a_capacity_prices_blocks_that_end_in_any_row() -> None:
+    """Seven tenths of the positives reach row 5; of it all but the two reviewed are blocked."""
+    data = score_rows(score=[6, 5, 4, 3, 2, 1], label=[1, 1, 0, 0, 1, 0])
+    wanted = asked(method="st", recall="0.7", review_capacity="2")
+    assert marginal_prices(summarise(data, wanted)) == (2 / 3, 1 / 3, 1 / 3)
+
+
 def test_what_cannot_be_chosen() -> None:
     with pytest.raises(UsageError, match="--folds"):
         asked(precision="0.6", uncertainty_bins="auto", folds=0)
