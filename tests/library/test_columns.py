@@ -142,6 +142,12 @@ def test_infinite_scores_where_only_the_order_counts(scale: str) -> None:
     assert refused(DataError, columns | {"score": [NAN, 1.0, 2.0]}, scale=scale).rows == 1
 
 
+@pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
+def test_a_value_is_shown_with_the_digits_of_its_type(kind: pl.DataType) -> None:
+    error = refused(DataError, {"score": pl.Series([0.5, 1.1], dtype=kind), "label": [0, 1]})
+    assert "1.1)" in error.message
+
+
 # Labels
 
 
