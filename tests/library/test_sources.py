@@ -76,6 +76,15 @@ def test_sniffing() -> None:
 # Several files
 
 
+def test_a_file_is_named_as_it_stands_before_its_name_is_a_pattern(tmp_path: Path) -> None:
+    for name in ("a[1].csv", "a1.csv"):
+        put(tmp_path, name, f"file\n{name}\n")
+    assert open_source([f"{tmp_path}/a[1].csv"]).read()["file"].to_list() == ["a[1].csv"]
+    assert open_source([f"{tmp_path}/a[0-9].csv"]).read()["file"].to_list() == ["a1.csv"]
+    with pytest.raises(UsageError, match=r"a2\.csv: no such file.*a1\.csv"):
+        open_source([f"{tmp_path}/a2.csv"])
+
+
 def test_glob_and_folder_are_sorted_and_hidden_files_skipped(tmp_path: Path) -> None:
     for name in ["b.csv", "a.csv", "sub/c.csv"]:
         put(tmp_path, name, f"file\n{name}\n")
@@ -292,6 +301,8 @@ def test_a_file_that_changed_while_it_was_read_is_refused() -> None:
 def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_path: Path) -> None:
     assert csv_frame(tmp_path, "v,w\n1,2\n\n\r\n").rows() == [(1, 2)]
     assert csv_frame(tmp_path, "v,w\n1,2\n,\n").rows() == [(1, 2), (None, None)]
+    long = "x" * 200_000
+    assert csv_frame(tmp_path, f"v,w\n{long},\n\n").rows() == [(long, None)]
 
 
 @pytest.mark.parametrize(
