@@ -40,6 +40,9 @@ def test_columns_that_are_not_asked_for_are_not_checked() -> None:
     columns = {"score": [0.5], "label": ["?"], "uncertainty": [None]}
     read = rows(columns, keywords={"label": False, "uncertainty": False})
     assert (read.label, read.uncertainty) == (None, None)
+    columns = {"score": [0.5, 0.75], "label": [None, 1]}
+    read = rows(columns, keywords={"label": False}, unlabelled="drop")
+    assert read.score.tolist() == [0.5, 0.75]
 
 
 # Types

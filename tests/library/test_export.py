@@ -413,6 +413,17 @@ def test_postgres_finds_a_step_among_the_knots() -> None:
     assert Postgres().table(msgspec.structs.replace(steps, strict=True)) == f"({values})[{below}]"
 
 
+@pytest.mark.parametrize("language", ["duckdb", "polars", "python"])
+def test_scores_of_a_narrow_fit_are_rounded_before_they_are_compared(language: str) -> None:
+    model = msgspec.structs.replace(
+        MODEL,
+        columns=MODEL.columns | {"score": Column("score", "float32", "raw")},
+        score_thresholds=[float(np.float32(0.1))] * MODEL.levels,
+    )
+    frame = pl.DataFrame(TABLE).head(3).drop("label").with_columns(score=pl.Series([0.1, 0.2, 0.0]))
+    assert checked(model, frame, language).holds
+
+
 def test_tables_are_quoted_and_schemas_kept_apart() -> None:
     assert table_name("scores") == '"scores"'
     assert table_name("a.b") == '"a"."b"'

@@ -104,6 +104,12 @@ def test_two_scores_are_not_one() -> None:
     assert "every row has the same score" in remark
 
 
+def test_four_standard_deviations_below_a_half_are_inverted() -> None:
+    # sqrt((2 n + 1) / (12 n n)) of n rows each: 0.1259 of 11, 0.1203 of 12.
+    assert inverted("s", np.array([11, 11]), np.array([11, 0])) is None
+    assert inverted("s", np.array([12, 12]), np.array([12, 0])) is not None
+
+
 def test_weights_make_no_rows() -> None:
     rows, hits = np.array([1, 1]), np.array([1, 0])
     assert inverted("s", rows, hits) is None
