@@ -40,6 +40,9 @@ def test_columns_that_are_not_asked_for_are_not_checked() -> None:
     columns = {"score": [0.5], "label": ["?"], "uncertainty": [None]}
     read = rows(columns, keywords={"label": False, "uncertainty": False})
     assert (read.label, read.uncertainty) == (None, None)
+    columns = {"score": [0.5, 0.75], "label": [None, 1]}
+    read = rows(columns, keywords={"label": False}, unlabelled="drop")
+    assert read.score.tolist() == [0.5, 0.75]
 
 
 # Types
@@ -140,6 +143,12 @@ def test_infinite_scores_where_only_the_order_counts(scale: str) -> None:
     error = refused(DataError, columns, scale=scale, keywords={"finite_scores": True})
     assert (error.rows, error.first_rows) == (2, [1, 3])
     assert refused(DataError, columns | {"score": [NAN, 1.0, 2.0]}, scale=scale).rows == 1
+
+
+@pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
+def test_a_value_is_shown_with_the_digits_of_its_type(kind: pl.DataType) -> None:
+    error = refused(DataError, {"score": pl.Series([0.5, 1.1], dtype=kind), "label": [0, 1]})
+    assert "1.1)" in error.message
 
 
 # Labels

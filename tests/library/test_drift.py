@@ -178,6 +178,14 @@ def test_the_fitting_rows_have_not_drifted() -> None:
     assert content["metrics"]["boundary"]["all"]["psi_score_p_value"] == 1.0
 
 
+def test_rows_without_any_label_are_compared_by_their_scores() -> None:
+    model, frame = fitted(simulate(300)), simulate(60, seed=4)
+    options = DriftOptions(model=model, label="label", unlabelled="drop")
+    found = drift(options, Source.from_frame(frame.with_columns(label=pl.lit(None)))).as_dict()
+    known = drift(DriftOptions(model=model), Source.from_frame(frame)).as_dict()
+    assert found["psi_score"] == known["psi_score"]
+
+
 def test_missing_rows_are_a_share_and_nothing_else() -> None:
     model = fitted(simulate(500), method="exact", uncertainty_bins=3)
     whole = simulate(90, seed=4)

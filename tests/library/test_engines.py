@@ -107,6 +107,21 @@ def dies(shard: Shard) -> State:
     return TASK(shard)
 
 
+def test_workers_find_files_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "rows.csv").touch()
+    monkeypatch.chdir(tmp_path)
+    (shard,) = shards_of(["rows.csv"])
+    assert (shard.name, shard.path) == ("rows.csv", str(tmp_path / "rows.csv"))
+
+
+def test_workers_of_this_machine_share_its_memory() -> None:
+    opening = Opening(None, Memory(1000))
+    assert opening.of_worker("local", 4).memory.bytes == 250
+    assert opening.of_worker("tcp://there:8786", 4).memory.bytes == 1000
+
+
 def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
     marker = tmp_path / "killed"
     shards = shards_of([str(files)])

@@ -29,8 +29,8 @@ from calibkit.exports.export import (
     run,
     with_classes,
 )
-from calibkit.exports.sql import table_name
-from calibkit.expressions.nodes import Number, Ref
+from calibkit.exports.sql import Postgres, Table, _table, table_name
+from calibkit.expressions.nodes import Number, Ref, Steps
 from calibkit.expressions.program import Inverse, Scores, first_reaching
 from calibkit.files.sources import Source, open_source
 from calibkit.maps.model import CalibratorModel, MapFit
@@ -252,6 +252,8 @@ def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> 
     names = [HOSTILE[place % len(HOSTILE)] for place in range(149)]
     frame = pl.DataFrame(TABLE).drop("label").with_columns(by=pl.Series([*names, "unseen"]))
     assert checked(model, frame, language).holds
+    others = msgspec.structs.replace(model, groups=groups | {"other": groups["it's"]})
+    assert checked(others, frame.with_columns(by=pl.lit("unseen")), language).holds
 
 
 @pytest.mark.parametrize(
@@ -409,6 +411,34 @@ def test_a_role_may_be_in_another_column() -> None:
     frame = pl.DataFrame({"p": TABLE["score"], "u": TABLE["uncertainty"]})
     for language in LANGUAGES:
         assert checked(MODEL, frame, language, columns={"score": "p", "uncertainty": "u"}).holds
+
+
+def test_steps_of_steps_are_one_table_with_a_place_for_each() -> None:
+    low = Steps(Ref("x"), (0.25, 0.5), (Number(1.0), Number(2.0), Number(3.0)))
+    high = Steps(Ref("x"), (0.75,), (Number(4.0), Number(5.0)))
+    found = _table(Steps(Ref("level"), (7.0,), (low, high)), 2)
+    index = Steps(Ref("level"), (7.0,), (Number(0.0), Number(1.0)))
+    levels = ((1.0, 2.0, 3.0), (4.0, 5.0))
+    assert found == Table(index, Ref("x"), ((0.25, 0.5), (0.75,)), levels, False)
+
+
+def test_postgres_finds_a_step_among_the_knots() -> None:
+    steps = Steps(Number(0.5), (0.25, 0.5), (Number(1.0), Number(2.0), Number(3.0)))
+    x, values = "'0.5'::float8", "'{1,2,3}'::float8[]"
+    assert Postgres().table(steps) == f"({values})[WIDTH_BUCKET({x}, '{{0.25,0.5}}'::float8[]) + 1]"
+    below = f"3 - WIDTH_BUCKET(-({x}), '{{-0.5,-0.25}}'::float8[])"
+    assert Postgres().table(msgspec.structs.replace(steps, strict=True)) == f"({values})[{below}]"
+
+
+@pytest.mark.parametrize("language", ["duckdb", "polars", "python"])
+def test_scores_of_a_narrow_fit_are_rounded_before_they_are_compared(language: str) -> None:
+    model = msgspec.structs.replace(
+        MODEL,
+        columns=MODEL.columns | {"score": Column("score", "float32", "raw")},
+        score_thresholds=[float(np.float32(0.1))] * MODEL.levels,
+    )
+    frame = pl.DataFrame(TABLE).head(3).drop("label").with_columns(score=pl.Series([0.1, 0.2, 0.0]))
+    assert checked(model, frame, language).holds
 
 
 def test_tables_are_quoted_and_schemas_kept_apart() -> None:

@@ -112,6 +112,13 @@ def test_any_trees_agree(boosted: HetcalModel) -> None:
     agree()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_trees_without_a_last_map_are_averaged(boosted: HetcalModel, count: int) -> None:
+    model = msgspec.structs.replace(boosted, partitions=[chain(3)] * count, final=msgspec.UNSET)
+    source = Source.from_frame(pl.DataFrame({"score": [0.5] * 9, "x": np.linspace(-1, 2, 9)}))
+    assert check_export(model, "polars", Request(), source).holds
+
+
 def chain(depth: int) -> PartitionPart:
     """Return a tree in which every right side parts again."""
     nodes: list[TreeNode] = []
@@ -132,6 +139,8 @@ def test_a_deep_tree_is_written_in_pieces_and_an_absurd_one_refused(boosted: Het
     source = Source.from_frame(pl.DataFrame({"score": [0.5] * 300, "x": np.linspace(-1, 2, 300)}))
     for language in LANGUAGES:
         assert check_export(model, language, Request(), source).holds
+    deepest = msgspec.structs.replace(boosted, partitions=[chain(1000)])
+    assert export_model(deepest, "polars")
     model = msgspec.structs.replace(boosted, partitions=[chain(5000)])
     for language in LANGUAGES:
         with pytest.raises(UsageError, match="5000 levels deep"):

@@ -98,6 +98,26 @@ def test_counted_rows_say_what_rows_say(some: list[tuple[int, bool]], spread: bo
         assert heavy == counted
 
 
+def test_two_scores_are_not_one() -> None:
+    assert of_rows("s", "raw", np.repeat([0.0, 1.0], 20), np.repeat([0, 1], 20)) == []
+    (remark,) = of_rows("s", "raw", np.ones(40), np.repeat([0, 1], 20))
+    assert "every row has the same score" in remark
+
+
+def test_four_standard_deviations_below_a_half_are_inverted() -> None:
+    # sqrt((2 n + 1) / (12 n n)) of n rows each: 0.1259 of 11, 0.1203 of 12.
+    assert inverted("s", np.array([11, 11]), np.array([11, 0])) is None
+    assert inverted("s", np.array([12, 12]), np.array([12, 0])) is not None
+
+
+def test_weights_make_no_rows() -> None:
+    rows, hits = np.array([1, 1]), np.array([1, 0])
+    assert inverted("s", rows, hits) is None
+    for weight in (1, 7):
+        assert "AUC 0.000" in (inverted("s", 20 * weight * rows, 20 * weight * hits, 40) or "")
+        assert inverted("s", 20 * weight * rows, 20 * weight * hits, 8) is None
+
+
 def test_many_distinct_scores_are_judged_in_blocks() -> None:
     frame = rows(200_000)
     score, label = frame["score"].to_numpy(), frame["label"].to_numpy()

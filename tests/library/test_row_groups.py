@@ -17,7 +17,7 @@ import pytest
 
 from calibkit.errors import ResourceError
 from calibkit.files import sinks
-from calibkit.files.sinks import group_size, write_frames, write_groups
+from calibkit.files.sinks import group_size, row_bytes, write_frames, write_groups
 
 ROWS = 2000
 NUMBERS = np.random.default_rng(1).random(ROWS)
@@ -139,3 +139,7 @@ def test_wide_rows_make_smaller_groups() -> None:
     assert group_size(narrow, 2**17) == 2**17
     assert group_size(wide, 2**17) == 2**12
     assert group_size(wide, 500) == 500
+    # Up to 32 MiB a group.
+    assert group_size({f"c{place}": pl.Float64() for place in range(32)}, 2**17) == 2**17
+    assert group_size({f"c{place}": pl.Float64() for place in range(33)}, 2**17) == 2**16
+    assert row_bytes({**narrow, "c": pl.Date(), "d": pl.List(pl.Int8())}) == 8 + 32 + 8 + 128

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import random
@@ -19,6 +20,7 @@ from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.formats import Dialect, sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import open_source
+from calibkit.files.table import check_rows
 from calibkit.files.told import Told, together
 from calibkit.files.values import counts_of, kinds_of
 from calibkit.runtime.memory import Memory
@@ -51,6 +53,17 @@ def test_named_pipe_is_read_once(tmp_path: Path) -> None:
     assert source.read(["label"]).equals(FRAME.select("label"))
 
 
+def test_a_large_pipe_stays_there_as_long_as_its_rows(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(encoded("arrow"),))
+    writer.start()
+    source = open_source([str(pipe)], memory=Memory(1))
+    writer.join()
+    gc.collect()
+    assert source.read().equals(FRAME)
+
+
 def test_sniffing() -> None:
     assert sniff_format(b'\xef\xbb\xbf \n {"a": 1}') == "ndjson"
     assert sniff_format(b"a,b\n") == "csv"
@@ -61,6 +74,15 @@ def test_sniffing() -> None:
 
 
 # Several files
+
+
+def test_a_file_is_named_as_it_stands_before_its_name_is_a_pattern(tmp_path: Path) -> None:
+    for name in ("a[1].csv", "a1.csv"):
+        put(tmp_path, name, f"file\n{name}\n")
+    assert open_source([f"{tmp_path}/a[1].csv"]).read()["file"].to_list() == ["a[1].csv"]
+    assert open_source([f"{tmp_path}/a[0-9].csv"]).read()["file"].to_list() == ["a1.csv"]
+    with pytest.raises(UsageError, match=r"a2\.csv: no such file.*a1\.csv"):
+        open_source([f"{tmp_path}/a2.csv"])
 
 
 def test_glob_and_folder_are_sorted_and_hidden_files_skipped(tmp_path: Path) -> None:
@@ -251,9 +273,45 @@ def test_types_and_empties(tmp_path: Path) -> None:
     ]
 
 
+def test_integers_of_many_digits_in_one_file_make_those_of_all_as_wide(tmp_path: Path) -> None:
+    large, small = (
+        put(tmp_path, "a.csv", "v\n12345678901234567890\n"),
+        put(tmp_path, "b.csv", "v\n1\n"),
+    )
+    for paths, values in (
+        ([large, small], [12345678901234567890, 1]),
+        ([small, large], [1, 12345678901234567890]),
+    ):
+        assert open_source(paths).read()["v"].to_list() == values
+
+
+def test_quotation_marks_in_a_name_are_single(tmp_path: Path) -> None:
+    assert csv_frame(tmp_path, '"a ""b""",w\n1,2\n').columns == ['a "b"', "w"]
+
+
+def test_a_point_is_no_decimal_mark_beside_numbers_with_commas(tmp_path: Path) -> None:
+    frame = csv_frame(tmp_path, "v;w\n1.234,5;1.234\n")
+    assert frame.rows() == [(1234.5, "1.234")]
+
+
+def test_a_remark_names_three_columns_and_counts_more(tmp_path: Path) -> None:
+    for count, said in ((3, "'a', 'b', 'c'."), (5, "'a', 'b', 'c' and 2 more.")):
+        path = put(tmp_path, "x.csv", f"{';'.join('abcde'[:count])}\n{';'.join(['0,5'] * count)}\n")
+        (remark,) = open_source([path]).remarks
+        assert remark.endswith(f"decimal commas in {said}")
+
+
+def test_a_file_that_changed_while_it_was_read_is_refused() -> None:
+    check_rows("a.csv", 3, 3)
+    with pytest.raises(DataError, match=r"a\.csv: 2 rows instead of 3: the file changed"):
+        check_rows("a.csv", 2, 3)
+
+
 def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_path: Path) -> None:
     assert csv_frame(tmp_path, "v,w\n1,2\n\n\r\n").rows() == [(1, 2)]
     assert csv_frame(tmp_path, "v,w\n1,2\n,\n").rows() == [(1, 2), (None, None)]
+    long = "x" * 200_000
+    assert csv_frame(tmp_path, f"v,w\n{long},\n\n").rows() == [(long, None)]
 
 
 @pytest.mark.parametrize(
