@@ -263,6 +263,20 @@ def test_what_is_drawn_by_hand_lies_within_its_picture(
     assert slices and all(whiskers[label] == 5 for label in slices), whiskers
 
 
+def test_intervals_of_slices_reach_as_near_to_either_end_of_their_axis() -> None:
+    spans = [("a", html.Span(0.3, 0.2, 0.4)), ("b", html.Span(0.5, 0.4, 0.6))]
+    reader = Reader()
+    reader.feed(html.slices("precision", spans))
+    lines = {"axis": list[float](), "whisker": list[float]()}
+    for tag, attributes in reader.tags:
+        if tag == "line" and attributes["class"] in lines:
+            lines[attributes["class"]] += [float(attributes[end] or "") for end in ("x1", "x2")]
+    left, right = lines["axis"]
+    room = 0.02 / 0.44 * (right - left)  # a twentieth of what the intervals span
+    ends = min(lines["whisker"]) - left, right - max(lines["whisker"])
+    assert ends == pytest.approx((room, room), abs=0.1)
+
+
 def test_the_page_says_which_differences_may_be_none(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -275,6 +275,15 @@ def test_positivity_of_a_table_is_that_of_its_rows(tmp_path: Path) -> None:
         assert one.equals(two.cast(one.schema))
 
 
+def test_a_table_in_the_other_order_is_refused(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.parquet"
+    scored().write_parquet(rows)
+    given = "--score-bins 4 --order score-uncertainty"
+    grid = make(tmp_path / "grid.csv", "bin", rows, given)
+    with pytest.raises(UsageError, match="bins the uncertainties within each score bin"):
+        plots.points(open_source([str(grid)]), PositivityOptions())
+
+
 def test_heights_of_levels_are_shares_of_rows() -> None:
     table = points_of("heatmap").table
     spread = scored()["uncertainty"].to_list()

@@ -292,3 +292,18 @@ def test_lines_along_an_axis_are_written_by_one_number() -> None:
 def test_ticks_that_have_just_enough_room_stay() -> None:
     ticks = [(0.0, "a"), (0.5, "b"), (1.0, "c"), (1.75, "d"), (2.0, "e")]
     assert style.with_room(ticks, 1.0) == ([0.0, 1.0, 2.0], ["a", "c", "e"])
+
+
+def test_a_bar_of_colours_has_no_frame() -> None:
+    (cells,) = plots.draw(points_of("heatmap")).axes[0].collections[:1]
+    assert not cells.colorbar.outline.get_visible()
+
+
+def test_thresholds_stand_in_the_middle_of_their_cells() -> None:
+    shown = points_of("regions")
+    ends = shown.table.select(
+        f"{axis}_rank_{end}" for axis in "xy" for end in ("low", "high")
+    ).iter_rows()
+    middles = {((left + right) / 2, (low + high) / 2) for left, right, low, high in ends}
+    written = [text.get_position() for text in plots.draw(shown).axes[0].texts]
+    assert written and middles.issuperset(written)
