@@ -32,6 +32,9 @@ from calibkit.runtime.progress import tell
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
 
+#: Python's reader takes no longer fields than it is told to; lines are as long as memory allows.
+_LONGEST_FIELD: Final = 2**31 - 1
+
 #: Rows that guess the column types before the whole file confirms or corrects them.
 _GUESS_ROWS: Final = 10_000
 
@@ -221,6 +224,7 @@ class _Text:
         if not (quoted or odd or blank > lines - filled):
             return int(lines - filled)
         frames = text.head(filled).collect_batches(maintain_order=True)
+        csv.field_size_limit(_LONGEST_FIELD)
         records = csv.reader(
             (one for frame in frames for one in frame["line"]), delimiter=separator
         )

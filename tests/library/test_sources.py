@@ -312,6 +312,7 @@ def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_pat
     assert csv_frame(tmp_path, "v,w\n1,2\n,\n").rows() == [(1, 2), (None, None)]
     long = "x" * 200_000
     assert csv_frame(tmp_path, f"v,w\n{long},\n\n").rows() == [(long, None)]
+    assert csv_frame(tmp_path, f'v,w\n"{long}",1\nb,\n').rows() == [(long, 1), ("b", None)]
 
 
 @pytest.mark.parametrize(

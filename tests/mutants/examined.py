@@ -106,6 +106,18 @@ rates.py compare_products | return 1 if left_low > right_low else -1 | return 1 
 sorting.py _pieces | edges = [size * piece // count for piece in range(count + 1)] | edges = [size * piece * count for piece in range(count + 1)] | the first thread gets all rows and the others none: time alone
 tally.py group_words | last, last_tag = (np.uint64(0), np.uint64(0)) | pass | the first word sets both before they are read
 tree.py best_cut | for side in range(2 if missing[0] > 0 and (not last) else 1): | for side in range(2 if missing[0] > 0 or not last else 1): | the same split once more, which is not better, or one with an empty side, which is refused
+grow.py Grower._nodes | nodes = np.full((len(spans), kernels.NODE_WIDTH), -1, np.int64) | nodes = np.full((len(spans), kernels.NODE_WIDTH), -2, np.int64) | any negative number says that there is no sibling, and nothing else is read before it is set
+grow.py Grower._nodes | for left, parent in zip(range(0, len(spans) - 1, 2), self.parents, strict=True): | for left, parent in zip(range(0, len(spans) - 1, 2), self.parents, strict=False): | a guard against our own writing: every pair of nodes has its parent
+grid_methods.py staircase | best = goal.pick(*np.array(found, np.int64).reshape(-1, 5).T[:2].copy()) | best = goal.pick(*np.array(found, np.int64).reshape(-2, 5).T[:2].copy()) | numpy takes any negative size for the one that follows from the others
+goals.py Measure.window | return Window(1.0, 0.0, -np.inf, np.inf) | return Window(1.5, 0.0, -np.inf, np.inf) | a range without ends holds everything, whatever is measured
+figures.py _nothing_matched | shown = list(known)[:8] | shown = list(known)[:9] | how many names a message holds at most
+certificate.py _certify | looser = _promise(evidence.quantities_of(options)[0].name, 0.0).side == 'upper' | looser = _promise(evidence.quantities_of(options)[0].name, 1.0).side == 'upper' | the side depends on the name of the figure alone, not on its bound
+paths.py _fit | moments, part = (np.zeros((2, TERMS)), np.empty((1, TERMS))) | moments, part = (np.zeros((2, TERMS)), np.empty((2, TERMS))) | the second row of the room stays 0 and is not read
+text.py _Text._promising | names = [name for name in names if kinds[name].kind != pl.String or not kinds[name].sure] | pass | time alone: columns that the first rows show to be text are counted on, and stay text
+table.py Table.batches | if isinstance(self.frame, pl.DataFrame): | if False: | the same rows of a frame in other pieces, which no result depends on
+dask.py DaskEngine._gathered | found: list[Any] = self._client.gather(futures, direct=True) | found: list[Any] = self._client.gather(futures, direct=False) | the same results by way of the scheduler: time alone
+rows.py _on_scale | array.flags.writeable = False | array.flags.writeable = True | a guard against our own writing: nothing writes there
+patterns.py read_matrix | width = int(lengths[0]) if lengths.len() else 0 | width = int(lengths[0]) if True else 0 | no rows never come here: sources without rows and rows that are all dropped are refused before
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 
