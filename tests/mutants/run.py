@@ -230,8 +230,8 @@ condition, a statement left out. After each some of the tests ran that reach its
 kernels interpreted. They noticed {noticed}; {len(known)} change nothing that a result could show, for
 the reason given below; {changing - noticed} went unnoticed.
 Of those that change something {noticed / max(changing, 1):.1%} were noticed.
-Tests were written for changes that nothing noticed at first, and these judged again: of changes drawn
-anew fewer are noticed.
+Tests were written for changes that nothing noticed at first.  Of those that were judged again since,
+more are noticed than of changes drawn anew; the others stand below as they were found.
 
 | part | changes | noticed | without effect | unnoticed |
 | --- | --: | --: | --: | --: |
