@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from scipy import optimize
 
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.solvers.cells import best_cell_cut, fit_cells
+from calibkit.methods.boundary.solvers.cells import _natural_breaks, best_cell_cut, fit_cells
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally, count_rows
 
@@ -88,3 +90,25 @@ def test_labels_that_judge_lines_say_nothing_to_them() -> None:
         lines = fit_cells(dealt, SHAPE, part)
         assert np.array_equal(lines, fit_cells(other, SHAPE, part))
         assert not np.array_equal(lines, fit_cells(dealt, SHAPE))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 4)), min_size=1, max_size=7),
+    st.integers(1, 4),
+)
+def test_breaks_are_those_of_least_variance(points: list[tuple[int, int]], groups: int) -> None:
+    values, mass = (np.array(column, np.float64) for column in zip(*sorted(points), strict=True))
+
+    def spread(group: np.ndarray) -> float:
+        costs = 0.0
+        for one in np.unique(group):
+            own, weight = values[group == one], mass[group == one]
+            costs += float(weight @ np.square(own - weight @ own / weight.sum()))
+        return costs
+
+    found = _natural_breaks(values, mass, groups)
+    size, taken = values.size, min(groups, values.size)
+    assert found[0] == 0 and found[-1] == taken - 1 and set(np.diff(found).tolist()) <= {0, 1}
+    every = combinations(range(1, size), taken - 1)
+    least = min(spread(np.searchsorted(cuts, np.arange(size), "right")) for cuts in every)
+    assert spread(found) == pytest.approx(least, abs=1e-9)

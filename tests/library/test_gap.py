@@ -6,6 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,6 +87,12 @@ def rates_differ(
         if whole:
             rates.append(Fraction(hits if recall else selected - hits, whole))
     return max(rates, default=Fraction(0)) - min(rates, default=Fraction(0))
+
+
+@pytest.mark.parametrize("at", [0.0, 0.05, 0.3, 0.5, 0.618, 0.97])
+def test_the_least_of_a_function_is_found(at: float) -> None:
+    where, least = gap.least_of(lambda x: abs(x - at), 0.0, 1.0)
+    assert where == pytest.approx(at, abs=1e-5) and least == pytest.approx(0.0, abs=1e-5)
 
 
 @given(ROWS, ASKED)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.problem.goals import Totals, tally_totals
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
@@ -141,6 +141,16 @@ def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs
     given_cost = {"minimize": f"cost:{alarm},{miss}"}
     check(rows, read_target(given_cost, review={"review_cost": str(review)}))
+
+
+def test_what_counts_are_worth_at_prices() -> None:
+    given_bounds = {"precision": "0.5", "recall": "0.5"}
+    goal = goal_of(read_target(given_bounds), Totals(100, 40))
+    assert isinstance(goal, ThreeWay)
+    counts = 20.0, 15.0, 0.0, 10.0, 4.0  # blocked rows and positives, reviewed ones
+    # 15 - 0.5 x 20 = 5, and what is caught at the price of review: 19 / 0.25 - 10 = 66.
+    assert goal.priced((0.5, 0.25, 0.25), counts) == pytest.approx((5 + 0.25 * 66) / 100)
+    assert goal.priced((0.5, 0.75, 0.25), counts) == pytest.approx(5 / 100)
 
 
 def test_a_search_cut_short_keeps_a_bound() -> None:
