@@ -245,6 +245,13 @@ def test_cross_validation_by_hand(bounded: str, folds: int, seed: int, bound: st
     assert found.standard_error == (None if error is None else pytest.approx(error, abs=1e-15))
 
 
+def test_each_row_is_in_one_fold() -> None:
+    table = example(60)
+    folds = fit(score_rows(**table), recall="0.5", folds=3).folds
+    assert [fold.rows for fold in folds] == [20, 20, 20]
+    assert sum(fold.positives for fold in folds) == table["label"].sum()
+
+
 def test_whole_weights_are_dealt_as_rows() -> None:
     table = example(80, seed=9, distinct=12)
     weight = np.random.default_rng(9).integers(1, 4, 80)

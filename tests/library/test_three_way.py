@@ -118,8 +118,7 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("seed", HARD)
-def test_pairs_that_relaxations_miss(seed: int) -> None:
+def hard(seed: int) -> tuple[list[Row], Target]:
     draw = np.random.default_rng(seed)
     size = int(draw.integers(6, 12))
     rows: list[Row] = [
@@ -132,7 +131,21 @@ def test_pairs_that_relaxations_miss(seed: int) -> None:
     if seed % 3:
         given = {("precision", "recall")[seed % 3 - 1]: bounds[0]}
         review = {"review_capacity": str(draw.integers(0, 7))}
-    check(rows, read_target(given, review=review))
+    return rows, read_target(given, review=review)
+
+
+@pytest.mark.parametrize("seed", HARD)
+def test_pairs_that_relaxations_miss(seed: int) -> None:
+    check(*hard(seed))
+
+
+@pytest.mark.parametrize(("seed", "pairs"), [(2412, 40), (2487, 60), (1025, 40), (1784, 30)])
+def test_few_pairs_are_enough(seed: int, pairs: int) -> None:
+    rows, target = hard(seed)
+    tally = tally_of(rows)
+    goal = goal_of(target, tally_totals(tally))
+    assert isinstance(goal, ThreeWay)
+    assert three_way.solve(tally.points(every=True), goal, pairs).proven
 
 
 @settings(max_examples=60)
