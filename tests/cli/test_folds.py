@@ -50,6 +50,8 @@ def test_cross_validation_chooses_the_levels(tmp_path: Path, invoke: Invoke) -> 
     assert fixed.read_bytes() == out.read_bytes()
     plan = invoke(*line, "auto", "--dry-run")
     assert plan.code == 0 and b"1, 2, 3, 5, 7, 11" in plan.stdout
+    plan = invoke(*line, "2", "--dry-run")
+    assert plan.code == 0 and b"1, 2, 3, 5, 7, 11" not in plan.stdout
     for more in (("--folds", "0"), ("--compare",)):
         assert invoke(*line, "auto", *more).code == 2
     for wrong in ("0", "-1", "1.5", "many"):

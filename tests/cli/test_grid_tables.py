@@ -29,6 +29,16 @@ def fit(invoke: Invoke, path: Path, *options: object) -> Outcome:
     return invoke("boundary", path, *bound, *options, "-o", path.with_suffix(".json"))
 
 
+@pytest.mark.parametrize("levels", [1, 2])
+def test_rows_that_judge_a_grid_are_its_own(levels: int, grid: Path, invoke: Invoke) -> None:
+    rows = grid.with_name("rows.parquet")
+    bins = ("--uncertainty-bins", levels, "--score-bins", 3)
+    assert invoke("bin", rows, *bins, "-q", "-o", grid).code == 0
+    said = fit(invoke, grid, "--method", "exact", "--test", rows).result()["fit"]
+    names = ("selected", "true_positives", "precision", "recall")
+    assert [said["test"][name] for name in names] == [said["in_sample"][name] for name in names]
+
+
 first = pl.int_range(pl.len()) == 0
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
 from tests.cli.score_files import Model, decision, margin, recount, simulate, write
 from tests.conftest import Invoke
 
@@ -348,6 +349,16 @@ def test_rows_without_a_segment(tmp_path: Path, invoke: Invoke) -> None:
     assert done.code == 3
     error = json.loads(done.stdout)["error"]
     assert (error["column"], error["first_rows"]) == ("shop", [7])
+
+
+def test_the_hash_of_the_rows_is_that_of_their_segments_too() -> None:
+    frame, options = rows(90), {"precision": 0.5, "by": "shop", "folds": 0}
+    other = frame.with_columns(shop=pl.col("shop").reverse())
+    first, again, second = (
+        ck.fit_boundary(one, **options).provenance.data_hash
+        for one in (frame, frame.reverse(), other)
+    )
+    assert first == again != second
 
 
 def test_what_is_shown(tmp_path: Path, invoke: Invoke) -> None:

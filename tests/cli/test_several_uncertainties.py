@@ -99,6 +99,22 @@ def test_rows_are_decided_by_the_leaf_of_their_cell(
     assert fitted["objective_value"] <= said["fit"]["upper_bound"]
 
 
+def test_rows_that_judge_lie_in_the_cells_of_the_fit() -> None:
+    fresh = frame(400, 9).filter(pl.col("a") > 0.4)
+    model = ck.fit_boundary(
+        frame(800, 8),
+        precision=0.6,
+        uncertainty=["a", "b"],
+        method="exact",
+        uncertainty_bins=2,
+        folds=0,
+        test=fresh,
+    )
+    chosen = model.apply(fresh).filter(pl.col("decision") == 1)
+    seen = model.fit.test
+    assert (seen.selected, seen.true_positives) == (chosen.height, chosen["label"].sum())
+
+
 @pytest.mark.parametrize("method", ["auto", "exact"])
 def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
     method: str, tmp_path: Path, invoke: Invoke

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.problem.bounded import GOALS
+from calibkit.methods.boundary.problem.bounded import GOALS, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal, Totals
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.prefixes import Solution, isotonic_blocks, solve
@@ -172,6 +172,12 @@ def test_a_search_cut_short_says_so_and_bounds_the_optimum(
     else:
         assert (value or 0.0) <= (optimum or 0.0) <= solution.ceiling + 1e-12
         assert solution.ceiling <= 1.0
+
+
+def test_no_ceiling_of_the_recall_lies_above_1() -> None:
+    positives = 10**13  # so many that the margin for rounding is several rows
+    goal = RecallAtPrecision(decimal_bound("0.5"), Totals(2 * positives, positives))
+    assert goal.ceiling(float(positives), 0.0) == 1.0
 
 
 def test_a_cap_of_nothing_is_never_proven() -> None:

@@ -18,7 +18,9 @@ from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.methods.boundary.run import Inputs, fit_inputs
 from calibkit.models.model import decode
+from calibkit.options.boundary import BoundaryOptions
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 from tests.naive import boundaries as naive
 
@@ -243,6 +245,13 @@ def test_cross_validation_by_hand(bounded: str, folds: int, seed: int, bound: st
     assert found.standard_error == (None if error is None else pytest.approx(error, abs=1e-15))
 
 
+def test_each_row_is_in_one_fold() -> None:
+    table = example(60)
+    folds = fit(score_rows(**table), recall="0.5", folds=3).folds
+    assert [fold.rows for fold in folds] == [20, 20, 20]
+    assert sum(fold.positives for fold in folds) == table["label"].sum()
+
+
 def test_whole_weights_are_dealt_as_rows() -> None:
     table = example(80, seed=9, distinct=12)
     weight = np.random.default_rng(9).integers(1, 4, 80)
@@ -282,6 +291,14 @@ def test_what_a_method_misses_the_advice_names() -> None:
     rows = score_rows([0.9, 0.8, 0.9, 0.8], [1, 0, 0, 0], [1, 1, 2, 2])
     with pytest.raises(InfeasibleError, match="exact"):
         fit(rows, precision="1", method="staircase", score_bins=2, uncertainty_bins=2, folds=0)
+
+
+def test_the_highest_precision_that_can_be_reached_is_named() -> None:
+    with pytest.raises(InfeasibleError, match=r"selection reaches is 0\.333333, with 3 rows"):
+        fit(score_rows([0.9] * 3, [1, 0, 0]), precision="0.5", folds=0)
+    # Rounded to six digits it would be the bound itself.
+    with pytest.raises(InfeasibleError, match=r"selection reaches is 0\.6666666666666666, with"):
+        fit(score_rows([0.9] * 3, [1, 1, 0]), precision="0.666667", folds=0)
 
 
 # ---------------------------------------------------------------- thresholds
@@ -350,6 +367,21 @@ def test_score_first_models_decide_as_their_grid(
     assert decide(model, *new)[0].size == 3
 
 
+def test_score_bins_without_rows_have_no_levels() -> None:
+    rows = score_rows([0.2, 0.2, 0.2, 0.2, 0.8, 0.8], [0, 1, 0, 0, 1, 1], [1, 2, 3, 4, 5, 6])
+    shape = {"score_bins": 3, "uncertainty_bins": 2, "order": "score-uncertainty"}
+    model = fit(rows, precision="0.5", folds=0, **shape).model
+    assert model.score_edges == [0.2, 0.8]
+    assert model.uncertainty_min == [None, 1.0, 5.0]
+    assert model.uncertainty_edges == [[], [3.0], [6.0]]
+
+
+def test_a_surface_that_never_selects_has_no_cut() -> None:
+    rows = score_rows([0.1, 0.2, 0.3, 0.4, 0.6, 0.8], [0, 1, 0, 0, 1, 0], scale="probability")
+    model = fit(rows, method="logistic", minimize="cost:9,1", folds=0).model
+    assert model.cut is None and set(model.score_thresholds) == {None}
+
+
 def test_infinite_scores_have_no_score_first_order() -> None:
     rows = score_rows([np.inf, 0.5, -np.inf], [1, 1, 0], [1, 2, 3])
     with pytest.raises(DataError, match="finite"):
@@ -373,6 +405,18 @@ def test_provenance_is_of_rows_and_of_options_that_shape_the_result() -> None:
     assert fit(score_rows(**table), precision="0.6").model.provenance.data_hash != first.data_hash
     assert fit(rows, precision="0.6", provenance="none").model.provenance is None
     assert fit(rows, precision="0.6", tags={"a": "b"}).model.tags == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"), [(0, "1 uncertainty level"), (1, "2 uncertainty levels")]
+)
+def test_how_many_levels_were_chosen_is_said(seed: int, said: str) -> None:
+    random = np.random.default_rng(seed)
+    doubt, score = random.integers(0, 2, 300), random.random(300).round(2)
+    label = (random.random(300) < np.where(doubt, 0.5, 1.0) * score).astype(np.uint8)
+    options = BoundaryOptions(precision="0.6", method="exact", uncertainty_bins="auto", folds=2)
+    found = fit_inputs(options, Inputs(score_rows(score, label, doubt)))
+    assert found.notes == (f"{said} chosen by cross-validation among 1, 2, 3, 5, 7, 11.",)
 
 
 def test_rounded_weights_are_said_but_no_warning() -> None:

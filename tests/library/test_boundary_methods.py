@@ -198,5 +198,7 @@ def test_a_single_threshold_on_a_grid_is_shown_by_as_many_levels_as_on_rows() ->
     on_grid = ck.fit_boundary(frame, score_bins=6, **options)
     assert on_grid.uncertainty_edges == on_rows.uncertainty_edges
     assert len(set(on_grid.score_thresholds)) == 1 and len(on_grid.score_thresholds) == 3
+    assert on_rows.fit.reference.rows_per_level == [200, 200, 200]
+    assert on_grid.fit.reference.rows_per_level == [200, 200, 200]
     alone = ck.fit_boundary(frame, **options | {"uncertainty_bins": 1})
     assert (alone.uncertainty_min, alone.uncertainty_edges) == (None, [])

@@ -313,6 +313,15 @@ def test_float32_scores_and_their_inner_clip() -> None:
     assert fit(score, label, method="isotonic").fit.inputs_clipped == 0
 
 
+def test_models_say_which_options_shaped_them() -> None:
+    score, label = sample(60)
+    given_bins = fit(score, label, method="histogram", bins=4).provenance
+    by_default = fit(score, label, method="histogram", bins=None).provenance
+    assert given_bins is not None and given_bins.options["bins"] == 4
+    assert by_default is not None and by_default.options["bins"] == 15
+    assert by_default.options["bin_strategy"] == "equal-mass"
+
+
 def test_thirds_differ_by_seed_and_not_by_order() -> None:
     score, label = sample(900, ties=True)
     options = {"method": "scaling-binning", "split": "thirds"}

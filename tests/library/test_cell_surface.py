@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,8 +12,13 @@ from msgspec.structs import replace
 from scipy import optimize
 
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
-from calibkit.methods.boundary.problem.goals import Totals
-from calibkit.methods.boundary.solvers.cells import best_cell_cut, fit_cells
+from calibkit.methods.boundary.problem.goals import Totals, tally_totals
+from calibkit.methods.boundary.solvers.cells import (
+    _natural_breaks,
+    best_cell_cut,
+    fit_cells,
+    leaves_of,
+)
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally, count_rows
 
@@ -88,3 +95,52 @@ def test_labels_that_judge_lines_say_nothing_to_them() -> None:
         lines = fit_cells(dealt, SHAPE, part)
         assert np.array_equal(lines, fit_cells(other, SHAPE, part))
         assert not np.array_equal(lines, fit_cells(dealt, SHAPE))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 4)), min_size=1, max_size=7),
+    st.integers(1, 4),
+)
+def test_breaks_are_those_of_least_variance(points: list[tuple[int, int]], groups: int) -> None:
+    values, mass = (np.array(column, np.float64) for column in zip(*sorted(points), strict=True))
+
+    def spread(group: np.ndarray) -> float:
+        costs = 0.0
+        for one in np.unique(group):
+            own, weight = values[group == one], mass[group == one]
+            costs += float(weight @ np.square(own - weight @ own / weight.sum()))
+        return costs
+
+    found = _natural_breaks(values, mass, groups)
+    size, taken = values.size, min(groups, values.size)
+    assert found[0] == 0 and found[-1] == taken - 1 and set(np.diff(found).tolist()) <= {0, 1}
+    every = combinations(range(1, size), taken - 1)
+    least = min(spread(np.searchsorted(cuts, np.arange(size), "right")) for cuts in every)
+    assert spread(found) == pytest.approx(least, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("constant", "slope", "order"),
+    [
+        ([0.9, -0.4, 0.2, -1.5], [1.9, 0.5, 1.2, 1.8], [0, 3, 1, 2]),
+        ([-0.8, 0.2, -0.1, -0.1], [1.3, 1.9, 1.0, 0.4], [2, 0, 1, 3]),
+    ],
+)
+def test_cells_are_in_the_order_of_their_thresholds(
+    constant: list[float], slope: list[float], order: list[int]
+) -> None:
+    """Many rows on logistic lines: each cell's own threshold is where its line is at the margin."""
+    score = np.linspace(-3.0, 3.0, 61)
+    rates = 1.0 / (1.0 + np.exp(-(np.array(constant)[:, None] + np.outer(slope, score))))
+    pooled = rates.mean(axis=0)
+    precision = np.cumsum(pooled[::-1])[::-1] / np.arange(61, 0, -1)
+    margin = pooled[np.argmax(precision >= 0.8)]
+    thresholds = (np.log(margin / (1.0 - margin)) - constant) / slope
+    assert np.argsort(np.argsort(thresholds)).tolist() == order
+    hits = np.rint(10_000 * rates).ravel()
+    cells = np.tile(np.repeat(np.arange(4), 61), 2).astype(np.uint16)
+    labels = np.repeat([1, 0], hits.size).astype(np.uint8)
+    weight = np.append(hits, 10_000 - hits)
+    tally = count_rows(np.tile(score, 8), cells, labels, 4, weight=weight)
+    goal = RecallAtPrecision(decimal_bound("0.8"), tally_totals(tally))
+    assert leaves_of(tally, goal, 4).tolist() == order

@@ -6,6 +6,7 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -88,6 +89,12 @@ def rates_differ(
     return max(rates, default=Fraction(0)) - min(rates, default=Fraction(0))
 
 
+@pytest.mark.parametrize("at", [0.0, 0.05, 0.3, 0.5, 0.618, 0.97])
+def test_the_least_of_a_function_is_found(at: float) -> None:
+    where, least = gap.least_of(lambda x: abs(x - at), 0.0, 1.0)
+    assert where == pytest.approx(at, abs=1e-5) and least == pytest.approx(0.0, abs=1e-5)
+
+
 @given(ROWS, ASKED)
 def test_the_optimum_is_that_of_the_enumeration(
     rows: list[Row], asked: tuple[str, str, str, str]
@@ -129,3 +136,32 @@ def test_several_levels_a_segment_keep_gap_and_bound(
     assert rates_differ(rows, choice, goal, 2) <= goal.most
     if found.proven:
         assert value == wanted
+
+
+#: Of a range of rates the highest ones lie between two candidates.
+BETWEEN: list[tuple[list[Row], tuple[str, str, str, str]]] = [
+    (
+        [
+            *((1, 1, 0, 1), (6, 2, 0, 3), (0, 0, 1, 1), (2, 0, 0, 1), (6, 1, 1, 3), (5, 1, 1, 3)),
+            *((3, 0, 1, 2), (5, 1, 0, 2), (3, 0, 1, 3), (6, 1, 0, 2), (0, 3, 0, 2)),
+        ],
+        ("fpr", "0.1", "recall", "0"),
+    ),
+    (
+        [
+            *((4, 3, 1, 3), (7, 1, 1, 1), (1, 0, 0, 3), (0, 3, 1, 3), (7, 3, 0, 3), (2, 0, 0, 1)),
+            *((2, 0, 1, 1), (7, 3, 1, 2), (2, 1, 0, 1), (5, 3, 1, 3), (3, 2, 0, 3)),
+        ],
+        ("fpr", "0.5", "fpr", "0.25"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "asked"), BETWEEN)
+def test_rates_between_candidates_are_within_the_bound(
+    rows: list[Row], asked: tuple[str, str, str, str]
+) -> None:
+    tally = tally_of(rows, 4)
+    goal = goal_of(tally, asked, 2)
+    wanted, ceiling = best(rows, goal, 2, 4), gap.find(tally, goal).ceiling
+    assert wanted is not None and ceiling is not None and wanted <= ceiling + 1e-12

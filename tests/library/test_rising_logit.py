@@ -159,7 +159,7 @@ def test_rows_without_an_answer(method: str) -> None:
         ck.fit_calibrator(score=score, label=score > 0.5, method=method)
     with pytest.raises(ck.DataError, match="one class"):
         ck.fit_calibrator(score=score, label=np.zeros(20), method=method)
-    with pytest.warns(ck.CalibkitWarning):  # of scores that run the wrong way
+    with pytest.warns(ck.CalibkitWarning, match="every slope is 0"):
         falling = ck.fit_calibrator(score=score, label=score < 0.5, method=method)
     assert falling.slopes is not None and not any(falling.slopes)
     with pytest.warns(ck.CalibkitWarning, match="every row has the same score"):

@@ -128,6 +128,14 @@ def test_cross_validation_follows_the_column(option: str) -> None:
     assert fit(shuffled, **{option: name}) == model
 
 
+def test_without_folds_a_column_of_groups_is_not_looked_at() -> None:
+    frame = example().with_columns(user=pl.when(pl.col("user") > 0).then("user"))
+    options = BoundaryOptions(precision="0.7", method="st", groups="user", folds=0)
+    fitted = fit_boundary(read(frame, "user"), options)
+    assert fitted.model.fit.cross_validated is None
+    assert fitted.model.score_thresholds == [best_threshold(frame)]
+
+
 def test_too_few_values_leave_the_boundary_unjudged() -> None:
     frame = example().with_columns(user=pl.lit(1))
     options = BoundaryOptions(precision="0.7", method="exact", groups="user")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.problem.goals import Totals, tally_totals
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
@@ -118,8 +118,7 @@ HARD = (
 )
 
 
-@pytest.mark.parametrize("seed", HARD)
-def test_pairs_that_relaxations_miss(seed: int) -> None:
+def hard(seed: int) -> tuple[list[Row], Target]:
     draw = np.random.default_rng(seed)
     size = int(draw.integers(6, 12))
     rows: list[Row] = [
@@ -132,7 +131,21 @@ def test_pairs_that_relaxations_miss(seed: int) -> None:
     if seed % 3:
         given = {("precision", "recall")[seed % 3 - 1]: bounds[0]}
         review = {"review_capacity": str(draw.integers(0, 7))}
-    check(rows, read_target(given, review=review))
+    return rows, read_target(given, review=review)
+
+
+@pytest.mark.parametrize("seed", HARD)
+def test_pairs_that_relaxations_miss(seed: int) -> None:
+    check(*hard(seed))
+
+
+@pytest.mark.parametrize(("seed", "pairs"), [(2412, 40), (2487, 60), (1025, 40), (1784, 30)])
+def test_few_pairs_are_enough(seed: int, pairs: int) -> None:
+    rows, target = hard(seed)
+    tally = tally_of(rows)
+    goal = goal_of(target, tally_totals(tally))
+    assert isinstance(goal, ThreeWay)
+    assert three_way.solve(tally.points(every=True), goal, pairs).proven
 
 
 @settings(max_examples=60)
@@ -141,6 +154,16 @@ def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs
     given_cost = {"minimize": f"cost:{alarm},{miss}"}
     check(rows, read_target(given_cost, review={"review_cost": str(review)}))
+
+
+def test_what_counts_are_worth_at_prices() -> None:
+    given_bounds = {"precision": "0.5", "recall": "0.5"}
+    goal = goal_of(read_target(given_bounds), Totals(100, 40))
+    assert isinstance(goal, ThreeWay)
+    counts = 20.0, 15.0, 0.0, 10.0, 4.0  # blocked rows and positives, reviewed ones
+    # 15 - 0.5 x 20 = 5, and what is caught at the price of review: 19 / 0.25 - 10 = 66.
+    assert goal.priced((0.5, 0.25, 0.25), counts) == pytest.approx((5 + 0.25 * 66) / 100)
+    assert goal.priced((0.5, 0.75, 0.25), counts) == pytest.approx(5 / 100)
 
 
 @pytest.mark.more

@@ -271,3 +271,27 @@ def test_errors_of_sampled_rows_are_those_of_their_influences(
     goal = goal_of(read_target(option), tally_totals(Rows([1.0], [0], [1], [1], [1.0]).tally()))
     found = linearised_error(goal, cells.astype(float), squares.astype(float), None)
     assert found == pytest.approx(naive.influence_error(data, figure), rel=1e-6)
+
+
+def test_errors_at_another_prevalence_are_those_of_the_rates() -> None:
+    cells, squares, prevalence = (
+        np.array([6.0, 3.0, 2.0, 9.0]),
+        np.array([9.0, 4.0, 2.0, 25.0]),
+        0.2,
+    )
+    option = {"recall": "0.5"}
+    goal = goal_of(read_target(option), tally_totals(Rows([1.0], [0], [1], [1], [1.0]).tally()))
+    tp, fp, fn, tn = cells
+    positives, negatives = tp + fn, fp + tn
+    hit, harm = prevalence * tp / positives, (1.0 - prevalence) * fp / negatives
+    of_hit, of_harm = (one / (hit + harm) ** 2 for one in (harm, -hit))
+    slopes = np.array(
+        [
+            of_hit * prevalence * fn / positives**2,
+            of_harm * (1.0 - prevalence) * tn / negatives**2,
+            -of_hit * prevalence * tp / positives**2,
+            -of_harm * (1.0 - prevalence) * fp / negatives**2,
+        ]
+    )
+    expected = np.sqrt(np.square(slopes) @ squares)
+    assert linearised_error(goal, cells, squares, prevalence) == pytest.approx(expected, rel=1e-6)
