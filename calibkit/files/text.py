@@ -32,7 +32,8 @@ from calibkit.runtime.progress import tell
 #: Compressed text is taken for so many times as large as its file: numbers seldom shrink to less.
 _EXPANSION: Final = 8
 
-#: Python's reader takes no longer fields than it is told to; lines are as long as memory allows.
+#: Python's reader takes no longer fields than it is told to, in all of a process; lines are as long
+#: as memory allows.
 _LONGEST_FIELD: Final = 2**31 - 1
 
 #: Rows that guess the column types before the whole file confirms or corrects them.
@@ -223,7 +224,9 @@ class _Text:
         lines, filled, blank, odd, quoted = seen.collect(engine="streaming").row(0)
         if not (quoted or odd or blank > lines - filled):
             return int(lines - filled)
-        frames = text.head(filled).collect_batches(maintain_order=True)
+        # A return without a line feed belongs to its field, which the reader would refuse.
+        plain = line.str.strip_chars_end("\r").str.replace_all("\r", " ", literal=True)
+        frames = text.head(filled).select(plain).collect_batches(maintain_order=True)
         csv.field_size_limit(_LONGEST_FIELD)
         records = csv.reader(
             (one for frame in frames for one in frame["line"]), delimiter=separator

@@ -95,6 +95,7 @@ def test_what_cannot_be_chosen() -> None:
 
 def test_a_number_of_levels_is_whole_or_left_to_the_rows() -> None:
     assert asked(precision="0.6", uncertainty_bins="3").levels == 3
+    assert asked(precision="0.6", uncertainty_bins=np.int64(3)).levels == 3
     assert asked(precision="0.6", uncertainty_bins="auto").levels is None
     for value in ("0", 0, 3.0, True, Decimal(3)):
         with pytest.raises(UsageError, match="expected a whole number, at least 1, or auto"):

@@ -313,6 +313,11 @@ def test_blank_lines_at_the_end_are_no_rows_but_rows_of_empty_fields_are(tmp_pat
     long = "x" * 200_000
     assert csv_frame(tmp_path, f"v,w\n{long},\n\n").rows() == [(long, None)]
     assert csv_frame(tmp_path, f'v,w\n"{long}",1\nb,\n').rows() == [(long, 1), ("b", None)]
+    assert csv_frame(tmp_path, 'v,w\n"a",1\nb\rc,2\r\nd,\r\n').rows() == [
+        ("a", 1),
+        ("b\rc", 2),
+        ("d", None),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from calibkit.methods.boundary.problem.goals import Totals, tally_totals
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.methods import goal_of
-from calibkit.methods.boundary.solvers.three_way import ThreeWay
+from calibkit.methods.boundary.solvers.three_way import MostRowsAtPrecision, ThreeWay
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Review, Target, read_target
 from tests.library.samples import Row, tally_of
 
@@ -154,6 +155,13 @@ def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs
     given_cost = {"minimize": f"cost:{alarm},{miss}"}
     check(rows, read_target(given_cost, review={"review_cost": str(review)}))
+
+
+@pytest.mark.parametrize("bound", ["0.0001", "0.9999"])
+def test_slack_of_large_counts_does_not_wrap_around(bound: str) -> None:
+    goal = MostRowsAtPrecision(decimal_bound(bound), Totals(10**16, 10**16))
+    used = goal.compared(np.array([[10**15, 10**15], [10**15, 1]]))[:, 0]
+    assert used[0] < used[1]
 
 
 def test_what_counts_are_worth_at_prices() -> None:

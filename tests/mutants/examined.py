@@ -118,6 +118,7 @@ table.py Table.batches | if isinstance(self.frame, pl.DataFrame): | if False: | 
 dask.py DaskEngine._gathered | found: list[Any] = self._client.gather(futures, direct=True) | found: list[Any] = self._client.gather(futures, direct=False) | the same results by way of the scheduler: time alone
 rows.py _on_scale | array.flags.writeable = False | array.flags.writeable = True | a guard against our own writing: nothing writes there
 patterns.py read_matrix | width = int(lengths[0]) if lengths.len() else 0 | width = int(lengths[0]) if True else 0 | no rows never come here: sources without rows and rows that are all dropped are refused before
+grid_methods.py table | if not (by_bins or mono): | if False: | the general way finds the same boundary: time and memory alone
 """
 ROWS = [line.split(" | ") for line in EXAMINED.strip().splitlines()]
 

@@ -136,7 +136,11 @@ class MostRowsAtPrecision(bounded.RecallAtPrecision):
         """Return what is to be small, slack that is used up, and what is to be large, rows."""
         rows, hits = totals[:, 0], totals[:, 1]
         used = rows - hits
-        if self.numerator * int(rows.max(initial=0)) < 2**62:
+        largest = (
+            self.numerator * int(rows.max(initial=0)),
+            self.denominator * int(hits.max(initial=0)),
+        )
+        if max(largest) < 2**62:
             used = self.numerator * rows - self.denominator * hits
         return np.column_stack((used, rows))
 
