@@ -222,7 +222,7 @@ def page(found: dict[tuple[str, ...], str]) -> str:
     noticed = len(found) - len(survivors)
     return f"""# Do the tests notice a change?
 
-<!-- Written by `make mutants`: python -m tests.mutants.run --count {len(found)} -->
+<!-- Written by `make mutants`: python -m tests.mutants.run -->
 
 {len(found)} changes of one place each, drawn at random from all functions of the library, the kernels
 and the command line ({date.today():%d %B %Y}): a comparison, a sign or an operator, a number, a
