@@ -491,7 +491,7 @@ class Margins(Struct, frozen=True):
         parted otherwise.  Returned are rows and positive rows, shape (2, parts), and the lowest bin of
         which half is selected; nothing and None where no margin meets the bound.
         """
-        rows, hits = np.append([[0], [0]], self.above.sum(axis=1)[:, ::-1], axis=1)
+        rows, hits = np.pad(self.above.sum(axis=1)[:, ::-1], ((0, 0), (1, 0)))
         ends = np.append(0, np.flatnonzero(np.diff(rows)) + 1)
         if goal.met(int(rows[-1]), int(hits[-1])) or goal.maximised == "recall":
             taken, share = goal.mix(rows[ends], hits[ends])

@@ -375,7 +375,7 @@ class Chain(Struct, dict=True):
     @cached_property
     def margins(self) -> Floats:
         """By how many standard errors a first test of each boundary is expected to reject."""
-        return np.min([one.signals - one.wanted for one in self.tests], axis=0)
+        return np.minimum.reduce([one.signals - one.wanted for one in self.tests])
 
     @cached_property
     def places(self) -> Int64s:
