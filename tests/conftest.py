@@ -38,6 +38,21 @@ settings.register_profile(
 settings.load_profile("calibkit")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark as `more` what `few` leaves out: before the cases to run are chosen by their marks."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("few"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for same in cases.values():
+        (count,) = same[0].get_closest_marker("few").args  # type: ignore[union-attr]
+        kept = {(2 * k + 1) * len(same) // (2 * count) for k in range(count)}
+        for place, item in enumerate(same):
+            if place not in kept:
+                item.add_marker("more")
+
+
 def pytest_collection_finish() -> None:
     """Leave what thousands of tests consist of out of every later collection of garbage."""
     gc.collect()

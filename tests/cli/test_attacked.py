@@ -41,6 +41,7 @@ def shell(folder: Path, line: str, *, warm: bool = True) -> subprocess.Completed
     )
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "line",
     [

@@ -249,6 +249,7 @@ def test_a_little_beyond_what_is_advised_all_bounds_are_certified(
         assert ended(**{name: f"{beyond:.4f}"}).code == 0, (name, beyond)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("given", "assumed"),
     [

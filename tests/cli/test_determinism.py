@@ -77,6 +77,7 @@ def stored(folder: Path, frame: pl.DataFrame) -> dict[str, list[Any]]:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("fit", FITS)
 def test_models_have_the_same_bytes(fit: str, tmp_path: Path, model_bytes: Bytes) -> None:
     inputs = stored(tmp_path, rows())

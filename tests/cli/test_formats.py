@@ -413,6 +413,7 @@ def test_metadata_of_grids_only_where_there_is_a_place_for_it(
     assert {b"uncertainty_min", b"score_min"} <= set(metadata)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrows"])
 def test_streams_that_do_not_fit_leave_nothing_behind(
     suffix: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch

@@ -105,6 +105,7 @@ def test_what_is_chosen_is_applied_shown_and_exported(
     assert applied["calibrated"].to_numpy() == pytest.approx(logistic(a * z + b), abs=1e-9)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "more",
     [

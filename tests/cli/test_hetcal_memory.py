@@ -71,6 +71,7 @@ CASES = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "case", [case for case in CASES if "bins" in case or case in ("tree", "no platt")]
 )

@@ -59,6 +59,7 @@ def gaps(invoke: Invoke, rows: Path, weight: str = "one") -> dict[str, float]:
     }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "options",
     [
@@ -157,6 +158,7 @@ def test_a_segment_of_a_few_rows_has_no_certificate(tmp_path: Path, invoke: Invo
     invoke("boundary", rows, *sure, *gap).refused(4, "segment 'c' has too few rows for a recall")
 
 
+@pytest.mark.more
 def test_a_wide_gap_changes_nothing(rows: Path, invoke: Invoke) -> None:
     free = fit(invoke, rows, *BASE, "--method", "exact", "--uncertainty-bins", 1)
     wide = fit(invoke, rows, *BASE, "--method exact --uncertainty-bins 1 --max-gap recall:1")
@@ -171,6 +173,7 @@ def test_show_says_what_the_gap_costs(rows: Path, tmp_path: Path, invoke: Invoke
     assert "largest gap in recall" in shown and "Without --max-gap: recall 0." in shown
 
 
+@pytest.mark.more
 def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     options = (*BASE, "--max-gap", "recall:0.05", "--method", "exact", "--folds", 2)
     fit(invoke, rows, *options)

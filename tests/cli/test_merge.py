@@ -73,6 +73,7 @@ def make_states(
     return states
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_any_grouping_of_shards_gives_what_all_rows_give(
     name: str, folder: Path, tmp_path: Path, invoke: Invoke
@@ -296,6 +297,7 @@ def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Inv
     assert sure["low"] <= auc <= sure["high"] < sure["low"] + 1e-3
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("command", "alike"),
     [

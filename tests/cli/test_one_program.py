@@ -97,6 +97,7 @@ WAYS: dict[str, Callable[[Bench, str], bytes]] = {
     "7 shards": lambda bench, name: bench.merged(name, 7),
 }
 #: Of these each varies several things at once; where one fails, ``make same-bytes`` tells which.
+#: Every fit is made within a budget, every fourth in each other way; `make test-more` makes the rest.
 MOST_FOUND = ("budget", "7 shuffled files", "2 shards")
 
 #: Fits that a cluster makes too; all of them where there is time.
@@ -111,11 +112,17 @@ ON_A_CLUSTER = (
     "alpha of features",
 )
 
+
+def _later(place: int, way: int) -> list[pytest.MarkDecorator]:
+    """Return the mark of what `make test` leaves out of `MOST_FOUND`."""
+    return [pytest.mark.more] if not ALL and way and (place + way) % 4 else []
+
+
 #: Each fit with each variation.
 CASES = [
-    pytest.param(name, way, id=f"{name}-{way}")
-    for name in FITS
-    for way in (WAYS if ALL else MOST_FOUND)
+    pytest.param(name, way, id=f"{name}-{way}", marks=_later(place, k))
+    for place, name in enumerate(FITS)
+    for k, way in enumerate(WAYS if ALL else MOST_FOUND)
 ]
 
 

@@ -153,6 +153,7 @@ def outcome(
     return done, content
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", LINES)
 def test_the_same_bytes_and_words(name: str, large: str, invoke: Invoke, seen: Seen) -> None:
     seen.with_workers(1)
@@ -250,6 +251,7 @@ def test_files_stay_whole_with_training_rows(large: str, invoke: Invoke, seen: S
     assert (done.code, seen.parts) == (0, []), done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["calibrate", "vad", "calibrate, little memory"])
 def test_on_a_cluster(name: str, large: str, invoke: Invoke, seen: Seen, address: str) -> None:
     seen.with_workers(1)

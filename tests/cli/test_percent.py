@@ -55,6 +55,7 @@ def model(invoke: Invoke, name: str, rows: Path, *more: object) -> dict[str, Any
     return invoke(COMMANDS.get(name, name), path, *FITS[name], *more, "-o", out).result()
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", FITS)
 def test_models_are_those_of_the_hundredths(name: str, rows: Path, invoke: Invoke) -> None:
     expected, found = model(invoke, name, rows), model(invoke, name, rows, "--scale", "percent")
@@ -70,6 +71,7 @@ def test_models_are_those_of_the_hundredths(name: str, rows: Path, invoke: Invok
     assert applied[1]["score"].equals(pl.read_parquet(rows / "percent.parquet")["score"])
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("name", FITS)
 def test_exports_divide_as_well(name: str, rows: Path, invoke: Invoke) -> None:
     model(invoke, name, rows, "--scale", "percent")
@@ -79,6 +81,7 @@ def test_exports_divide_as_well(name: str, rows: Path, invoke: Invoke) -> None:
         assert done.code == 0, done.stderr
 
 
+@pytest.mark.few(1)
 def test_metrics_grids_and_states(rows: Path, invoke: Invoke, tmp_path: Path) -> None:
     for command, more in (
         ("evaluate", ["--score", "score", "--score", "score_b", "--top", "0.1"]),

@@ -27,6 +27,7 @@ def votes(tmp_path: Path) -> Path:
     return write(voted(), tmp_path / "votes.parquet")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("kind", "more"),
     [
@@ -75,6 +76,7 @@ def test_boundaries_are_drawn(rows: Path, tmp_path: Path, invoke: Invoke) -> Non
         assert set(marked["name"]) == {str(model)}
 
 
+@pytest.mark.more
 def test_rows_in_another_order_and_format_give_the_same_bytes(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -140,6 +142,7 @@ def test_without_matplotlib_points_can_be_had_but_no_picture(
     assert invoke("plot", "roc", rows, "-o", tmp_path / "a.csv").code == 0
 
 
+@pytest.mark.more
 def test_plots_load_matplotlib_only_to_draw(
     rows: Path, tmp_path: Path, command: Callable[..., object]
 ) -> None:

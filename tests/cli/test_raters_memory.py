@@ -79,6 +79,7 @@ def fitted(invoke: Invoke, line: list[Any], inputs: list[str], *more: Any) -> tu
     return path.read_bytes(), done.stderr
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["features", "probs", "logits", "vector of logits"])
 def test_the_same_bytes_and_warnings(name: str, invoke: Invoke) -> None:
     line = LINES[name]

@@ -88,8 +88,8 @@ def test_the_page_says_what_value_is_caught_and_missed(
     amounts.write_parquet(rows)
     fit = ("boundary", rows, "--precision", "0.6", "--method", "exact", "--value", "amount")
     assert invoke(*fit, "-q", "-o", model).code == 0
-    judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o", metrics, "--by label")
-    assert invoke(*judge).code == 0
+    judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o", metrics)
+    assert invoke(*judge, "--by label").code == 0
     done = invoke("apply", model, rows, "-q", "-o", tmp_path / "a.parquet").result()
     sums = {
         (label, decision): float(done.filter(label=label, decision=decision)["amount"].sum())
@@ -320,6 +320,7 @@ def test_metrics_may_go_to_a_device_beside_the_page(
     assert page.is_file()
 
 
+@pytest.mark.more
 def test_matplotlib_draws_in_the_colours_of_the_page(
     rows: Path, model: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -373,6 +374,7 @@ def test_rows_that_do_not_fit_have_a_page_all_the_same(tmp_path: Path, invoke: I
     assert "do not fit into the memory given" in reader.text
 
 
+@pytest.mark.more
 def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(600).with_columns(shop=pl.int_range(pl.len()) % 150)
     rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"

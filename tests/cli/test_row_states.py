@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -185,13 +186,14 @@ def test_any_split_order_and_grouping(cuts: list[int], random: Any) -> None:
 
 def test_equal_rows_are_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calibkit.summaries.row_states._BATCH", 16)
-    whole = state(FRAME, FRAME[:40]).to_bytes()
-    assert state(FRAME.cast({"kind": pl.Categorical}), FRAME[:40]).to_bytes() == whole
-    pieces = pl.concat([FRAME[:1], FRAME[1:90], FRAME[90:]], rechunk=False)
-    assert state(pieces, FRAME[:40]).to_bytes() == whole
+    rows, train = FRAME[:60], FRAME[:20]
+    whole = state(rows, train).to_bytes()
+    assert state(rows.cast({"kind": pl.Categorical}), train).to_bytes() == whole
+    pieces = pl.concat([rows[:1], rows[1:40], rows[40:]], rechunk=False)
+    assert state(pieces, train).to_bytes() == whole
     for most in (1, 16, 50):
         monkeypatch.setattr("calibkit.runtime.memory._MOST_BATCH", most)
-        assert state(FRAME, FRAME[:40]).to_bytes() == whole
+        assert state(rows, train).to_bytes() == whole
 
 
 def test_equal_rows_are_one_shard_whatever_the_format(tmp_path: Path) -> None:
@@ -282,10 +284,15 @@ def test_damaged_states_are_refused() -> None:
             state_of(made.to_bytes()[:cut], "torn.state")
 
 
-@settings(max_examples=40)
+@cache
+def stored() -> State:
+    """Return the state that every example of the next test damages."""
+    return state(FRAME, FRAME[:40])
+
+
 @given(st.integers(0, 299), st.sampled_from(["score", "label", "x", "kind"]), st.booleans())
 def test_a_value_that_changed_is_found(row: int, column: str, on_train: bool) -> None:
-    made = state(FRAME, FRAME[:40])
+    made = stored()
     train, rows = blocks_of(made)
     block, name = (train, f"train {column}") if on_train else (rows, f"column {column}")
     row %= block.height
@@ -325,6 +332,7 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
     assert done.code == 3 and "no row is positive" in done.stderr
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["hetcal", "alpha-cal, lists"])
 def test_a_state_from_standard_input(
     name: str, folder: Path, tmp_path: Path, command: Callable[..., Any]

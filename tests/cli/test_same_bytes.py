@@ -68,6 +68,7 @@ def budgeted(words: tuple[str, ...]) -> tuple[str, ...]:
     return BUDGET if takes and "--partial" not in words else ()  # states remember their budget
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", EXACT)
 def test_results_have_the_same_bytes(name: str, kept: tuple[Path, dict[str, list[Any]]]) -> None:
     folder, inputs = kept
@@ -105,6 +106,7 @@ def test_simulated_rows_follow_from_the_seed(
     assert found[0] == found[1] != found[2]
 
 
+@pytest.mark.more
 def test_reports_pictures_and_exports_have_the_same_bytes(
     kept: tuple[Path, dict[str, list[Any]]],
 ) -> None:
@@ -134,6 +136,7 @@ def test_validate_says_the_same(kept: tuple[Path, dict[str, list[Any]]]) -> None
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.more
 def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
     rows = write(many_columns(80), tmp_path / "rows.parquet")
     script = ROOT / "tests" / "cli" / "every_fit.py"

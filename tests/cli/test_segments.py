@@ -72,6 +72,7 @@ FITS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("options", FITS.values(), ids=FITS)
 def test_figures_are_those_of_the_rows(
     tmp_path: Path, invoke: Invoke, fit: Fit, options: list[str]

@@ -196,6 +196,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 120])
 def test_every_kind_fits_one_screen(
     columns: int, models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch

@@ -85,6 +85,7 @@ def check(model: Path, rows: pl.DataFrame, keys: list[Any], seed: int) -> list[f
     return chances
 
 
+@pytest.mark.few(12)
 @KINDS
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=" ".join)
 @pytest.mark.parametrize("ties", [False, True], ids=["distinct", "tied"])

@@ -59,6 +59,7 @@ def model(invoke: Invoke, path: str, folder: Path, *more: str) -> dict[str, Any]
     return found
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
 @pytest.mark.parametrize("decimal", [".", ","])
 def test_every_mix_gives_the_clean_model(
@@ -198,6 +199,7 @@ def shards_of(folder: Path, *texts: str) -> list[str]:
     return [str(path) for path in paths]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "line",
     [
@@ -276,6 +278,7 @@ def test_a_cluster_applies_to_all_inputs_alike(
         refused.refused(3, "--decimal")
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     "line",
     [

@@ -55,6 +55,7 @@ def test_the_list_has_all_that_fits_call() -> None:
     assert sorted(called - set(_ahead.listed())) == [], "run python -m tests.signatures"
 
 
+@pytest.mark.few(1)
 @compiled_only
 @pytest.mark.parametrize("threads", [1, 2])
 def test_what_lies_there_is_not_compiled_again(
@@ -110,6 +111,7 @@ def test_without_a_cache_there_is_a_warning(
     assert done.stderr.startswith("Warning: the cache cannot be written: 2 of 2 kernels")
 
 
+@pytest.mark.more
 def test_a_first_use_says_what_it_waits_for(tmp_path: Path) -> None:
     rows = write(simulate(300), tmp_path / "rows.parquet")
 
@@ -146,6 +148,7 @@ def test_what_first_uses_wait_for_is_listed() -> None:
         assert _ahead.first_used(command, [*lines[:3], "maps.gone: float64"]) == []
 
 
+@pytest.mark.more
 @compiled_only
 def test_first_uses_share_what_they_compile(tmp_path: Path) -> None:
     rows = write(simulate(300), tmp_path / "rows.parquet")

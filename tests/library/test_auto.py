@@ -45,6 +45,7 @@ def rows(size: int, kind: str, *, seed: int = 0) -> ScoreRows:
     return score_rows(1 / (1 + np.exp(-z)), label, uncertainty, scale="probability")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "goal", [{"precision": "0.7"}, {"fpr": "0.05"}, {"maximize": "f1"}, {"minimize": "cost:2,1"}]
 )

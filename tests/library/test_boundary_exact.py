@@ -355,6 +355,7 @@ def test_the_scale_of_weights_does_not_matter(
         assert (first[0] * factor, first[1] * factor) == second
 
 
+@pytest.mark.few(1)
 @bounded_figures
 @FEWER
 @given(seed=st.integers(0, 500), bound=st.sampled_from(BOUNDS))

@@ -56,7 +56,8 @@ def quantity(name: str, bound: str) -> Quantity:
 # ---------------------------------------------------------------- the promise
 
 
-@pytest.mark.parametrize("method", ["auto", "st", "exact"])
+@pytest.mark.few(2)
+@pytest.mark.parametrize("method", ["st", "auto", "exact"])
 def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
     fresh, truth = draw(200_000, 10**6)
     violated, certified_ones, runs = 0, 0, 60
@@ -73,6 +74,7 @@ def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
     assert stats.binom.sf(violated - 1, runs, 0.2) > 1e-3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("option", "bound"), [("recall", "0.4"), ("fpr", "0.05"), ("capacity", "0.1")]
 )

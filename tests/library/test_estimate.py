@@ -63,6 +63,7 @@ def test_the_base_rate_is_where_expectation_and_maximisation_end() -> None:
     assert found["recall"] == pytest.approx(now[selected].sum() / now.sum(), rel=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("assumed", ["covariate", "prior"])
 def test_intervals_hold_what_labels_show(assumed: str) -> None:
     """Twenty cells whose probabilities 1,500 calibration rows tell."""

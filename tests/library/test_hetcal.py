@@ -155,6 +155,7 @@ def test_shrinkage_leads_from_each_leafs_own_map_to_the_pooled_one() -> None:
         assert drawn.b == pytest.approx(share * mine.b + (1 - share) * half.pooled.b)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("partition", "with_train"),
     [

@@ -64,6 +64,7 @@ def test_labels_that_judge_say_nothing_to_the_fit(partition: Any) -> None:
     np.testing.assert_allclose(chances[0], chances[1], rtol=1e-9)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "more", [{}, {"groups": "site"}, {"time": "day"}, {"precalibrate": "auto"}]
 )

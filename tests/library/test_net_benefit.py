@@ -71,6 +71,7 @@ def test_weights_are_rows_and_intervals_can_be_left_out() -> None:
     assert bare["low"].null_count() == bare.height
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("worth", [NET_BENEFIT, COST], ids=["benefit", "cost"])
 def test_bands_hold_the_whole_curve(worth: object) -> None:
     """Of 80 files of 1,000 rows: the curve of all rows lies within the band everywhere."""

@@ -101,6 +101,7 @@ def test_bounded_goals_reach_the_best_of_all_boundaries(
     assert cut.ceiling >= found.ceiling - 1e-12
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("text", MEASURES)
 @given(tallies())
 def test_measures_reach_the_best_of_all_boundaries(text: str, tally: Tally) -> None:

@@ -64,6 +64,7 @@ ESTIMATORS = {
 }
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_checks_of_scikit_learn_pass(name: str) -> None:
     results = check_estimator(ESTIMATORS[name], on_skip=None)

@@ -136,6 +136,7 @@ def first_alarms(hits: NDArray[np.int64], rows: int, bound: float, alpha: float)
     return found
 
 
+@pytest.mark.more
 def test_false_alarms_stay_rare_at_precision_exactly_on_the_bound() -> None:
     """At most 5 % of years; 41 % of months where a fixed interval is looked at every night."""
     draw = np.random.Generator(np.random.Philox(key=1))
@@ -145,6 +146,7 @@ def test_false_alarms_stay_rare_at_precision_exactly_on_the_bound() -> None:
     assert np.isfinite(small).mean() <= 0.05
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("precision", "before", "nights"), [(0.6, 0, 3), (0.65, 0, 8), (0.6, 200, 8), (0.65, 200, 25)]
 )
@@ -489,6 +491,7 @@ def as_in_the_fit(
     return tuple(bins.drift_counts(values, edges).tolist()), counts
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("step", [0.0, 0.5])
 def test_a_small_reference_does_not_pass_for_drift(step: float) -> None:
     """300 fitting rows have shares that are off by tenths: 200 new rows a night would soon tell."""
