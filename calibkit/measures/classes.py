@@ -258,8 +258,6 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
     """
     present = ~np.isnan(moves)
     count = used = int(np.count_nonzero(present))
-    if used < 2:
-        return None
     own = moves[present] - exact_sum(moves[present]) / used
     if groups is not None:
         codes = groups[present]
@@ -367,13 +365,11 @@ class ClassMetric(Struct, frozen=True):
     summed: bool = False
 
     def value(self, classes: Classes) -> Number:
-        """Return its value; None where one of the views has none."""
+        """Return its value; only where there are no rows has a view none."""
         function = DEFINED[self.score].function
         if self.of != "each":
             return function(getattr(classes, self.of))
         known = [value for value in map(function, classes.each) if value is not None]
-        if not known or len(known) < len(classes.each):
-            return None
         mean = math.fsum(known) / len(known)
         return mean * len(known) if self.summed else mean
 

@@ -261,8 +261,6 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
                 ends = cells.interval(gaps, variances, confidence)
                 row |= zip(ends_of([kind]), ends, strict=True)
     frame = pl.DataFrame(list(table.values()), schema=_ECE_SCHEMA)
-    if not frame["ece_at"].count():
-        raise undrawable(source, "no cell of the grid has rows")
     words = {"grid": columns.score, "levels": str(given.shape[0])}
     return Points.of("ece-at", frame, rows, **words, interval=per_cent(confidence))
 

@@ -334,8 +334,6 @@ def aurc(rows: Numbers, errors: Numbers) -> float:
     Bias-reduced uncertainty estimation for deep neural classifiers, 2019.
     """
     total = int(rows.sum())
-    if total == 0:
-        return float("nan")
     ends = np.cumsum(rows)
     before, missed = ends - rows, np.cumsum(errors) - errors
     # Of a group of m rows with e errors after K rows with E: the sum of (E + e j / m) / (K + j).
