@@ -236,11 +236,10 @@ def _put_disagreement(found: Measured) -> None:
 def _calibration_moves(targets: Targets, known: votes.Losses) -> Floats:
     """Return how each row moves the calibration loss, summed over the targets."""
     moved = np.zeros(targets.prediction.shape[0])
-    edges = EDGES[1:]
     for prediction, label, gaps in zip(
         targets.prediction.T, targets.label.T, known.gaps, strict=True
     ):
-        gap = gaps[np.searchsorted(edges, prediction, side="right")]
+        gap = gaps[np.searchsorted(EDGES[1:], prediction, side="right")]
         moved += 2.0 * gap * (label - prediction) - gap * gap
     return moved
 
