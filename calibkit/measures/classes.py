@@ -184,8 +184,9 @@ def measure(judged: Judged) -> Measured:
     epistemic = apart - _row_sums(targets, lambda one: one.excess)
     found.put("epistemic_loss", own.epistemic, epistemic)
     found.put("epistemic_loss_plugin", own.epistemic_plugin, apart)
-    found.put("dispersion_loss", own.dispersion, epistemic - moved)
-    found.put("dispersion_loss_plugin", own.dispersion_plugin, apart - moved)
+    found.put("dispersion_loss", own.epistemic - own.calibration, epistemic - moved)
+    plugin = own.epistemic_plugin - own.calibration_plugin
+    found.put("dispersion_loss_plugin", plugin, apart - moved)
     found.put_root("dispersion_error", "dispersion_loss")
     _put_disagreement(found)
     return found

@@ -152,7 +152,8 @@ class Losses(Struct, frozen=True):
         the observed share in its place.  The first may be negative.
     calibration, calibration_plugin
         The part of it that bins of equal prediction show: debiased for the scatter of the bins'
-        mean labels, and not.  A bin with one row counts 0 when debiased.
+        mean labels, and not.  A bin with one row counts 0 when debiased.  What is left of the
+        epistemic loss is the dispersion loss.
     gaps
         Targets x bins: mean label minus mean prediction, 0 in empty bins.
     """
@@ -163,16 +164,6 @@ class Losses(Struct, frozen=True):
     calibration: Floats
     calibration_plugin: Floats
     gaps: Floats
-
-    @property
-    def dispersion(self) -> Floats:
-        """What the epistemic loss has beyond the calibration loss."""
-        return self.epistemic - self.calibration
-
-    @property
-    def dispersion_plugin(self) -> Floats:
-        """The same of the plugin forms."""
-        return self.epistemic_plugin - self.calibration_plugin
 
 
 def losses(sums: BinSums) -> Losses:
