@@ -5,7 +5,7 @@ From the rows, or from states of them: see `calibkit.summaries.states.Run`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -87,10 +87,8 @@ class Drift(Shown, Struct, frozen=True):
         content = self.metrics.as_dict()
         heads = {name: self._headline(name) for name in self.metrics.metrics}
         top: dict[str, Any] = heads.pop(BOUNDARY, {}) if len(heads) == 1 else {}
-        found: dict[str, Any] = {**top, **heads, "rows": self.metrics.rows}
-        for name in ("metrics", "intervals"):
-            found[name] = content[name]
-        return {**found, "calibkit": __version__}
+        parts = {name: content[name] for name in ("metrics", "intervals")}
+        return {**top, **heads, "rows": self.metrics.rows, **parts, "calibkit": __version__}
 
     def _headline(self, name: str) -> dict[str, Any]:
         values = self.metrics.metrics[name][ALL]
@@ -161,11 +159,8 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
     """Return what the model says of its fit and of new rows."""
     fit = model.fit
     assert fit.reference is not None  # `plan_watch` saw to it
-    judged: Mapping[str, Number] = {}
-    for seen in (fit.cross_validated, fit.test):
-        if seen is not None:
-            judged = {"precision": seen.precision, "recall": seen.recall}
-            break
+    seen = fit.cross_validated or fit.test
+    judged = {"precision": seen.precision, "recall": seen.recall} if seen else {}
     found: dict[str, dict[str, Number]] = {
         FIT: {
             "count": fit.rows,

@@ -252,18 +252,17 @@ def estimate(
     `assumed` is ``covariate`` or ``prior``, `independent` says how many independent rows there are in
     a unit of weight.
     """
+    found = dict.fromkeys(RATES, Difference(None))
     if not cells.rows.size:
-        return dict.fromkeys(RATES, Difference(None))
+        return found
     q = np.clip(cells.probability, _NEAR, 1.0 - _NEAR)
     # No calibrator is sure of a 0 or 1: as if its rows had half a positive and half a negative more.
     soft = (cells.known * q + 0.5) / (cells.known + 1.0)
     unsure = cells.rows * cells.ratio * soft * (1.0 - soft)
     moved = _Moved(cells, q, basis) if assumed == "prior" else None
     now = q if moved is None else moved.now
-    found = {}
     for name, (value, slope) in _rates(cells, now).items():
         if value is None:
-            found[name] = Difference(None)
             continue
         variance = exact_sum(cells.rows * slope**2, now * (1.0 - now))
         if moved is not None:

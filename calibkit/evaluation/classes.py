@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from calibkit.arrays import Floats
+from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.rows import numeric_column, weight_column
 from calibkit.columns.segments import Segments, read_segments
@@ -61,9 +62,7 @@ def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Float
 
 def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
     """Return checked rows: a vote each, for the class that the label names."""
-    others = () if options.by is None else (options.by,)
-    source.require(others, "--by")
-    return _read(options, source, others)
+    return _read(options, source, columns_beside(source, options, "by").values())
 
 
 def _read(options: EvaluateOptions, source: Source, others: Iterable[str]) -> RaterRows:

@@ -157,9 +157,8 @@ def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside])
     rows = read_score_rows(
         source, columns, uncertainty=False, positive_must_occur=False, others=others
     )
-    where, frame = rows.where, rows.others if rows.others is not None else pl.DataFrame()
-    assert where is not None  # `read_score_rows` finds its rows
-    made = {role: make(frame, where) for role, (_, make) in beside.items()}
+    frame = rows.others if rows.others is not None else pl.DataFrame()
+    made = {role: make(frame, rows.finder) for role, (_, make) in beside.items()}
     return replace(rows, others=pl.DataFrame(made) if made else None)
 
 
@@ -170,7 +169,6 @@ def rows_of(
 
     `shape` is that of the grid whose cells were placed.
     """
-    assert rows.label is not None and rows.where is not None  # `read_score_rows` reads labels
     frame = rows.others if rows.others is not None else pl.DataFrame()
 
     def column(name: str) -> Any:
@@ -185,18 +183,18 @@ def rows_of(
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
     segments = None
     if options.by is not None:
-        segments = read_segments(frame["by"].alias(options.by), rows.where)
+        segments = read_segments(frame["by"].alias(options.by), rows.finder)
     decisions = {} if decision is None else _decisions(options, decision)
     return EvaluateRows(
         scores=scores,
-        label=rows.label,
+        label=rows.labels,
         weight=weight,
         group=group,
         top=rows.score if options.tops and top is None else top,
         segments=segments,
         decisions=decisions | {name: column(name) for name in options.thresholds},
         cells=None if cell is None or shape is None else Cells(cell, *shape),
-        base_rate=_base_rate(rows.label, weight),
+        base_rate=_base_rate(rows.labels, weight),
         warnings=rows.warnings,
         notes=rows.notes,
         times=rows.times,
@@ -331,13 +329,13 @@ def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> Floats | None:
 
     The sum of weights stays what it was.
     """
-    if options.prevalence is None or rows.label is None:
+    if options.prevalence is None:
         return rows.weight
-    share, target = _base_rate(rows.label, rows.weight), float(options.prevalence)
+    share, target = _base_rate(rows.labels, rows.weight), float(options.prevalence)
     if not 0.0 < share < 1.0:
         raise DataError("--prevalence reweights two classes, but the rows have only one.")
     factors = np.array([(1.0 - target) / (1.0 - share), target / share])
-    rescaled: Floats = factors[rows.label]
+    rescaled: Floats = factors[rows.labels]
     return rescaled if rows.weight is None else rescaled * rows.weight
 
 

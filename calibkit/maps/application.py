@@ -85,9 +85,10 @@ def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
 class ClassColumns:
     """The class probabilities that a model reads, and the columns of classes that it adds."""
 
+    matched: Matched  # set by `match`, which comes first
+
     def __init__(self, model: Model, classes: list[str]) -> None:
         self.model, self.classes = model, classes
-        self.matched: Matched | None = None
 
     def match(self, source: Source, request: Request) -> tuple[str, ...]:
         """Find, and return, the columns of class probabilities in an input."""
@@ -99,7 +100,6 @@ class ClassColumns:
 
         Models of version 1 add them in the order of their classes, as they always did.
         """
-        assert self.matched is not None  # `match` comes first
         if self.model.version == 1 or self.matched.nested:
             return tuple(added)
         places = map(list(source.schema).index, self.matched.columns)
@@ -107,7 +107,6 @@ class ClassColumns:
 
     def read(self, frame: pl.DataFrame, where: RowFinder) -> Floats:
         """Return rows x classes in the dtype of the fit; see `read_predictions`."""
-        assert self.matched is not None  # `match` comes first
         column, classes = self.model.columns["probs"], len(self.classes)
         if frame.height == 0:
             return np.empty((0, classes))

@@ -125,10 +125,8 @@ def by_level(tally: Tally) -> list[Tally]:
 def _merged(own: Tally | Points, scale: str) -> Points:
     """Return points with one entry for each run of equal scores."""
     starts = np.flatnonzero(np.append(True, own.score[1:] != own.score[:-1])[: own.score.size])
-    count, positive = own.count, own.positive
-    if starts.size:
-        count = np.add.reduceat(count, starts, dtype=np.int64)
-        positive = np.add.reduceat(positive, starts, dtype=np.int64)
+    count = np.add.reduceat(own.count, starts, dtype=np.int64)
+    positive = np.add.reduceat(own.positive, starts, dtype=np.int64)
     return Points(own.score[starts], count, positive, own.unit, scale)
 
 

@@ -43,9 +43,8 @@ _MOST_BUCKETS: Final = 65_536
 
 def write_steps(one: ScoreMap, _: str) -> Writer:
     """Return what writes the value of the greatest knot at or below; below all the first value."""
-    assert one.knots is not None and one.values is not None  # the model was checked
-    knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
-    starts = starts_of(knots)
+    knots = np.array((one.knots or [])[1:])  # below the second: the first value
+    values, starts = np.array(one.values), starts_of(knots)
     return lambda score, out: step_map(score, knots, values, starts, one.clip, out)
 
 
@@ -77,7 +76,6 @@ def broken_line(one: ScoreMap) -> tuple[Floats, Floats]:
 
     The first and the last piece are flat; so is one too narrow for a slope that is a number.
     """
-    assert one.knots is not None and one.values is not None  # the model was checked
     knots, values = np.array(one.knots), np.array(one.values)
     with np.errstate(over="ignore", divide="ignore"):
         rises = np.diff(values) / np.diff(knots)
@@ -308,10 +306,8 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
         whole = 1.0 - low + high
         calibrated[:] = 0.5  # of (1, 0)
         np.divide(high, whole, out=calibrated, where=whole > 0.0)
-        np.clip(calibrated, one.clip, 1.0 - one.clip, out=calibrated)
-        if one.clip > 0.0:
-            np.clip(low, one.clip, 1.0 - one.clip, out=low)
-            np.clip(high, one.clip, 1.0 - one.clip, out=high)
+        for out in (calibrated, low, high):
+            np.clip(out, one.clip, 1.0 - one.clip, out=out)
 
     return write
 

@@ -184,8 +184,9 @@ def measure(judged: Judged) -> Measured:
     epistemic = apart - _row_sums(targets, lambda one: one.excess)
     found.put("epistemic_loss", own.epistemic, epistemic)
     found.put("epistemic_loss_plugin", own.epistemic_plugin, apart)
-    found.put("dispersion_loss", own.dispersion, epistemic - moved)
-    found.put("dispersion_loss_plugin", own.dispersion_plugin, apart - moved)
+    found.put("dispersion_loss", own.epistemic - own.calibration, epistemic - moved)
+    plugin = own.epistemic_plugin - own.calibration_plugin
+    found.put("dispersion_loss_plugin", plugin, apart - moved)
     found.put_root("dispersion_error", "dispersion_loss")
     _put_disagreement(found)
     return found
@@ -236,11 +237,10 @@ def _put_disagreement(found: Measured) -> None:
 def _calibration_moves(targets: Targets, known: votes.Losses) -> Floats:
     """Return how each row moves the calibration loss, summed over the targets."""
     moved = np.zeros(targets.prediction.shape[0])
-    edges = EDGES[1:]
     for prediction, label, gaps in zip(
         targets.prediction.T, targets.label.T, known.gaps, strict=True
     ):
-        gap = gaps[np.searchsorted(edges, prediction, side="right")]
+        gap = gaps[np.searchsorted(EDGES[1:], prediction, side="right")]
         moved += 2.0 * gap * (label - prediction) - gap * gap
     return moved
 
@@ -258,8 +258,6 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
     """
     present = ~np.isnan(moves)
     count = used = int(np.count_nonzero(present))
-    if used < 2:
-        return None
     own = moves[present] - exact_sum(moves[present]) / used
     if groups is not None:
         codes = groups[present]
@@ -367,13 +365,11 @@ class ClassMetric(Struct, frozen=True):
     summed: bool = False
 
     def value(self, classes: Classes) -> Number:
-        """Return its value; None where one of the views has none."""
+        """Return its value; only where there are no rows has a view none."""
         function = DEFINED[self.score].function
         if self.of != "each":
             return function(getattr(classes, self.of))
         known = [value for value in map(function, classes.each) if value is not None]
-        if not known or len(known) < len(classes.each):
-            return None
         mean = math.fsum(known) / len(known)
         return mean * len(known) if self.summed else mean
 

@@ -131,7 +131,7 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
         shares = [(a - rate * b) / rows for a, b in zip(above, below, strict=True)]
         variance = rows_variance(class_contributions(shares, sample), sample, settings)
         inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
-        rows = effective_rows(rate, variance, sample.rows_of(inside), settings)
+        rows = effective_rows(rate, variance, sample.rows_of(inside))
     return Interval(*map(share.value, score_limits(rate, rows, level.reach)))
 
 

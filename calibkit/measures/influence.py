@@ -188,8 +188,8 @@ def wilson(rate: float, rows: float, level: Level) -> Interval:
     return Interval(*score_limits(rate, rows, level.reach))
 
 
-def effective_rows(rate: float, variance: float, sample: Sample, settings: Settings) -> float:
-    """Return of how many independent rows a rate with this variance would be.
+def effective_rows(rate: float, variance: float, sample: Sample) -> float:
+    """Return of how many independent rows a rate with this variance would be; its own are none.
 
     Where every row agrees the variance says nothing; then it is Kish's number, the square of the
     sum of weights over the sum of their squares (Survey sampling, 1965), weights of groups summed.
@@ -199,8 +199,6 @@ def effective_rows(rate: float, variance: float, sample: Sample, settings: Setti
     weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
     if sample.group is not None:
         weight = group_sums(weight, sample.group)
-    elif not sampled(sample, settings):
-        return exact_sum(weight)
     return exact_sum(weight) ** 2 / exact_sum(weight, weight)
 
 

@@ -104,21 +104,20 @@ def differences(
     if level is None:
         return {}
     found: dict[str, Interval] = {}
+    drawn = _drawn(defined)
+    varied = spreads([baseline, other], drawn, options) if drawn else {}
     for name, value in defined.items():
-        if DEFINED[stem(name)].contributions and _enough(name, other):
+        if name in varied:
+            reach = level.reach * varied[name].deviation
+            centre = _centre(name, value, varied)
+            found[name] = Interval(min(centre - reach, value), max(centre + reach, value))
+        elif DEFINED[stem(name)].contributions and _enough(name, other):
             contribution = influence.row_contributions(name, other)
             contribution -= influence.row_contributions(name, baseline)
             square = influence.rows_variance(contribution, sample, other.settings)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
-    drawn = _drawn(defined)
-    if drawn:
-        varied = spreads([baseline, other], drawn, options)
-        for name in varied.keys() & drawn:
-            value, reach = defined[name], level.reach * varied[name].deviation
-            centre = _centre(name, value, varied)
-            found[name] = Interval(min(centre - reach, value), max(centre + reach, value))
-    return {name: found[name] for name in defined if name in found}
+    return found
 
 
 def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str | None:
@@ -175,9 +174,7 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
     rate = view.positives / view.total
     rows = view.total * view.unit.size
     if influence.by_rows(view.sample, view.settings):
-        rows = influence.effective_rows(
-            rate, influence.variance("base_rate", view), view.sample, view.settings
-        )
+        rows = influence.effective_rows(rate, influence.variance("base_rate", view), view.sample)
     low, high = score_limits(rate, rows, level.reach)
     if name == "brier_uncertainty":
         ends = sorted(end * (1.0 - end) for end in (low, high))

@@ -54,15 +54,14 @@ def decimal_bound(
     wanted = f"a number from {least} to {most}" if most is not None else f"at least {least}"
     if number < least or (most is not None and number > most):
         raise UsageError(f"{name} is {value}; expected {wanted}.")
-    # Ruled out before any long integer is built: 1e9999 is short to type.
-    exponent = number.normalize().as_tuple().exponent
+    digits, exponent = f"{number:f}", number.as_tuple().exponent
     assert isinstance(exponent, int)  # _decimal lets neither infinity nor NaN through
-    if exponent < -MOST_DIGITS or number.adjusted() >= MOST_DIGITS:
-        raise _too_long(value, name)
-    digits = f"{number:f}"
-    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-    if len(digits.replace(".", "").lstrip("0")) > MOST_DIGITS:
-        raise _too_long(value, name)
+    # Ruled out before any long integer is built: 1e9999 is short to type.
+    if exponent < -MOST_DIGITS or len(digits.replace(".", "").lstrip("0")) > MOST_DIGITS:
+        raise UsageError(
+            f"{name} is {value}: a bound has at most {MOST_DIGITS} digits, "
+            "so that it can be compared exactly; shorten it."
+        )
     fraction = Fraction(digits)
     return Bound(digits, fraction.numerator, fraction.denominator)
 
@@ -79,13 +78,6 @@ def _decimal(value: str | float | Decimal, name: str) -> Decimal:
     with localcontext() as context:
         context.prec = max(28, len(text))
         return Decimal(text).normalize() + 0  # + 0 makes -0 plain
-
-
-def _too_long(value: object, name: str) -> UsageError:
-    return UsageError(
-        f"{name} is {value}: a bound has at most {MOST_DIGITS} digits, "
-        "so that it can be compared exactly; shorten it."
-    )
 
 
 def score_limits(rate: float, rows: float, reach: float) -> tuple[float, float]:

@@ -129,14 +129,8 @@ def _bits(numbers: pl.Series) -> UInt64s:
 def _of_texts(column: pl.Series) -> UInt64s:
     distinct = column.unique()
     words = [_NOTHING if value is None else _of_text(value) for value in distinct.to_list()]
-    found = column.to_frame("text").join(
-        pl.DataFrame({"text": distinct, "word": pl.Series(words, dtype=pl.UInt64)}),
-        on="text",
-        how="left",
-        nulls_equal=True,
-        maintain_order="left",
-    )
-    return np.array(found["word"].to_numpy())
+    found = column.replace_strict(distinct, pl.Series(words, dtype=pl.UInt64))
+    return np.array(found.to_numpy())
 
 
 def _of_lists(column: pl.Series) -> UInt64s:

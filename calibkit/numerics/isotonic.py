@@ -26,9 +26,8 @@ def pool_block(count: Numbers, positive: Numbers, entries: Numbers = _ONE_EACH) 
 
 def pool(parts: list[Pools]) -> Pools:
     """Return the pools of several stretches, by falling score, from the pools of each."""
-    if len(parts) < 2:
-        return parts[0] if parts else np.empty((0, 3), np.int64)
-    return pool_block(*np.ascontiguousarray(np.concatenate(parts).T))
+    whole = np.concatenate([np.empty((0, 3), np.int64), *parts])
+    return pool_block(*np.ascontiguousarray(whole.T))
 
 
 def pool_prefixes(selected: Numbers, true_positives: Numbers) -> Pools:

@@ -34,7 +34,7 @@ class Targets(Struct, frozen=True):
     #: (1 - label) / (votes - 1); 0 where that is not known.
     excess: Floats
 
-    def rows(self, kept: Int64s) -> Targets:
+    def rows(self, kept: Int64s | slice) -> Targets:
         """Return some of the rows."""
         return Targets(self.prediction[kept], self.label[kept], self.excess[kept])
 
@@ -44,9 +44,8 @@ class Targets(Struct, frozen=True):
         return Targets(*(np.ascontiguousarray(part[:, first:last]) for part in parts))
 
     def blocks(self) -> Iterator[Targets]:
-        """Yield blocks of rows."""
-        for part in _blocks(self.prediction):
-            yield Targets(self.prediction[part], self.label[part], self.excess[part])
+        """Return blocks of rows, one after the other."""
+        return map(self.rows, _blocks(self.prediction))
 
 
 def _blocks(matrix: Numbers) -> Iterator[slice]:
@@ -127,10 +126,7 @@ def predicted_disagreement(probabilities: Floats, alpha0: Floats | None = None) 
     phi = np.empty((probabilities.shape[0], probabilities.shape[1] + 1))
     for part in _blocks(probabilities):
         own, out = probabilities[part], phi[part]
-        same = np.zeros(own.shape[0])
-        for place in range(own.shape[1]):
-            same += own[:, place] * own[:, place]
-        out[:, 0] = 1.0 - same
+        out[:, 0] = 1.0 - np.cumsum(own * own, axis=1)[:, -1]
         out[:, 1:] = 2.0 * own * (1.0 - own)
         if alpha0 is not None:
             strength = alpha0[part]
@@ -156,7 +152,8 @@ class Losses(Struct, frozen=True):
         the observed share in its place.  The first may be negative.
     calibration, calibration_plugin
         The part of it that bins of equal prediction show: debiased for the scatter of the bins'
-        mean labels, and not.  A bin with one row counts 0 when debiased.
+        mean labels, and not.  A bin with one row counts 0 when debiased.  What is left of the
+        epistemic loss is the dispersion loss.
     gaps
         Targets x bins: mean label minus mean prediction, 0 in empty bins.
     """
@@ -167,16 +164,6 @@ class Losses(Struct, frozen=True):
     calibration: Floats
     calibration_plugin: Floats
     gaps: Floats
-
-    @property
-    def dispersion(self) -> Floats:
-        """What the epistemic loss has beyond the calibration loss."""
-        return self.epistemic - self.calibration
-
-    @property
-    def dispersion_plugin(self) -> Floats:
-        """The same of the plugin forms."""
-        return self.epistemic_plugin - self.calibration_plugin
 
 
 def losses(sums: BinSums) -> Losses:

@@ -239,7 +239,6 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
             columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
     others = [name for name in options.names if name != columns.score]
     rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
-    assert rows.label is not None and rows.where is not None  # labels are read
     if given is None:
         levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
         given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
@@ -250,9 +249,8 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     for name in options.names:
         own = rows.score
         if name != columns.score:
-            assert rows.others is not None
-            own = score_column(rows.others[name], rows.where, "probability")
-        sample = Sample(score=own, label=rows.label, weight=rows.weight)
+            own = score_column(rows.other(name), rows.finder, "probability")
+        sample = Sample(score=own, label=rows.labels, weight=rows.weight)
         for metric, gaps, variances in cells.stretches(sample, place, settings):
             kind, _, text = metric.partition(":")
             row = table.setdefault((name, int(text)), {"score": name, "score_bin": int(text)})
@@ -261,8 +259,6 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
                 ends = cells.interval(gaps, variances, confidence)
                 row |= zip(ends_of([kind]), ends, strict=True)
     frame = pl.DataFrame(list(table.values()), schema=_ECE_SCHEMA)
-    if not frame["ece_at"].count():
-        raise undrawable(source, "no cell of the grid has rows")
     words = {"grid": columns.score, "levels": str(given.shape[0])}
     return Points.of("ece-at", frame, rows, **words, interval=per_cent(confidence))
 
@@ -377,10 +373,10 @@ def _judged(
         return None
     judged, hit = model.fit.test or model.fit.cross_validated, None
     assert judged  # `folds` is 2 or more without test rows
-    if held is not None and held.label is not None:
+    if held is not None:
         chance = probabilities(model, held.score, held.uncertainty)
         if ((chance == 0.0) | (chance == 1.0)).all():
-            hit = (chance == 1.0) & (held.label == 1)
+            hit = (chance == 1.0) & (held.labels == 1)
     return _Judged(judged.precision, judged.recall, alert_counts(model), hit)
 
 

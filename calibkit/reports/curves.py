@@ -18,7 +18,7 @@ from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refuse
-from calibkit.measures.views import Sample, View, view_of
+from calibkit.measures.views import View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.numerics.distributions import interval
@@ -126,9 +126,8 @@ def _of_boundaries(
 
 def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
     """Return each score of rows, counted."""
-    label, weight, how = rows.label, rows.weight, options.settings
     return [
-        view_of(Sample(score=score, label=label, weight=weight), name, ALL, how)
+        view_of(rows.sample(score), name, ALL, options.settings)
         for name, score in rows.scores.items()
     ]
 
@@ -334,8 +333,6 @@ def aurc(rows: Numbers, errors: Numbers) -> float:
     Bias-reduced uncertainty estimation for deep neural classifiers, 2019.
     """
     total = int(rows.sum())
-    if total == 0:
-        return float("nan")
     ends = np.cumsum(rows)
     before, missed = ends - rows, np.cumsum(errors) - errors
     # Of a group of m rows with e errors after K rows with E: the sum of (E + e j / m) / (K + j).

@@ -125,7 +125,7 @@ def _pictures(
     remark = _NO_PICTURES
     if find_spec("matplotlib") is not None:
         fits = source.memory is None or source.rows <= source.memory.entries
-        makers = [partial(_reliability, options, found)] if found.curves is not None else []
+        makers = [partial(_reliability, options, found)]
         for kind, own in _asked(options, boundary) if fits else ():
             makers.append(partial(plots.points, source, options.part(kind, **own)))
         for make in makers:
@@ -167,9 +167,8 @@ def _asked(
 
 def _reliability(options: EvaluateOptions, found: Evaluated) -> Points:
     """Return the reliability of all rows: of votes that of the predicted disagreement."""
-    whole = found.curves
-    if whole is not None:
-        whole = whole.filter(whole["slice"] == ALL)
+    assert found.curves is not None  # they were asked for
+    whole = found.curves.filter(found.curves["slice"] == ALL)
     return reliability.of_evaluated(replace(found, curves=whole), options)
 
 
@@ -296,9 +295,7 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
         if fp + tn:
             said += f" {hundredths(fp / (fp + tn))} % of the negatives raise a false alarm."
         lines.append(said)
-    if model is None or BOUNDARY not in metrics.metrics:
-        return lines
-    return [*_bounds(model, metrics), rule(model), *lines]
+    return lines if model is None else [*_bounds(model, metrics), rule(model), *lines]
 
 
 def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None) -> list[str]:
@@ -338,15 +335,12 @@ def _found(metrics: Metrics, name: str) -> Number | Span | None:
 
 def _beside(model: BoundaryModel, metrics: Metrics) -> list[Table]:
     """Return what the boundary led to expect beside what the rows of the evaluation show."""
-    values = metrics.metrics.get(BOUNDARY, {}).get(ALL, {})
-    if not values:
-        return []
     fit = model.fit
     judged = fit.test or fit.cross_validated
     rows: list[list[object]] = [
         [name, getattr(fit.in_sample, name), getattr(judged, name, None), _found(metrics, name)]
         for name in ("precision", "recall")
-        if name in values
+        if name in metrics.metrics[BOUNDARY][ALL]
     ]
     how = "its test rows" if fit.test else "cross-validated"
     header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
@@ -400,8 +394,7 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
 
 def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
     """Yield a reliability diagram a score, of all rows."""
-    if curves is None or "curve" not in curves.columns:
-        return
+    assert curves is not None  # they were asked for
     for score in curves["score"].unique(maintain_order=True):
         own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
         if drawing := html.reliability(own):

@@ -96,8 +96,6 @@ def cell_text(cell: object) -> Markup:
         if cell.low is None or cell.high is None:
             return shown
         return Markup(f"{shown} {tag('span', cell.ends, class_='interval')}")
-    if isinstance(cell, bool):
-        return escaped("yes" if cell else "no")
     return escaped(number(cell) if cell is None or isinstance(cell, int | float) else cell)
 
 
@@ -108,7 +106,7 @@ def table(content: Table) -> Markup:
     """
     looks = [
         {"class_": "number"}
-        if place and all(_is_number(row[place]) for row in content.rows)
+        if place and all(isinstance(row[place], int | float | Span | None) for row in content.rows)
         else {}
         for place in range(len(content.header))
     ]
@@ -144,10 +142,6 @@ def plain(page: Page) -> Markup:
         title = tag("caption", part.title) if part.title else NOTHING
         shown.append(tag("table", joined([title, joined(tag("tr", line) for line in lines)])))
     return joined(shown)
-
-
-def _is_number(cell: object) -> bool:
-    return cell is None or (isinstance(cell, int | float | Span) and not isinstance(cell, bool))
 
 
 def section(heading: str, *parts: Markup) -> Markup:

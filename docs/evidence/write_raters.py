@@ -54,8 +54,8 @@ def simulated(raters: int, rows: int, times: int) -> dict[str, np.ndarray]:
         one = losses(bin_sums(class_targets(z[part], y[part])))
         found["CL plugin"].append(one.calibration_plugin.sum())
         found["CL debiased"].append(one.calibration.sum())
-        found["DL plugin"].append(one.dispersion_plugin.sum())
-        found["DL debiased"].append(one.dispersion.sum())
+        found["DL plugin"].append((one.epistemic_plugin - one.calibration_plugin).sum())
+        found["DL debiased"].append((one.epistemic - one.calibration).sum())
     return {name: np.array(values) for name, values in found.items()}
 
 

@@ -61,7 +61,6 @@ def test_losses_are_those_of_the_definitions(seed: int) -> None:
         plugin, unbiased = naive.epistemic_loss(z[several].tolist(), y[several].tolist(), k)
         assert pairs.epistemic_plugin[k] == pytest.approx(float(plugin), abs=1e-12)
         assert pairs.epistemic[k] == pytest.approx(float(unbiased), abs=1e-12)
-        assert pairs.dispersion[k] == pairs.epistemic[k] - pairs.calibration[k]
 
 
 @given(st.integers(0, 2**32))

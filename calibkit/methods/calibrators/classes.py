@@ -180,8 +180,6 @@ def _judged(rows: StoredRows, fold: UInt8s, maps: list[list[LogitMap]]) -> tuple
     for block in rows.blocks:
         for own in range(FOLDS):
             held = fold[block] == own
-            if not held.any():
-                continue
             logits, counts = rows.logits[block][held], rows.counts[block][held].astype(np.float64)
             number = np.add.reduce(counts, axis=1)
             lost = np.empty((2, number.size, size))

@@ -352,10 +352,8 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
     method, threads, score = METHODS[options.named], options.workers, points.score
     raw = replace(one, clip=0.0)
     result = method.mapped(raw, score, points.scale, threads)[0]
-    outputs = 0
-    if one.clip > 0.0:
-        outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
-        np.clip(result, one.clip, 1.0 - one.clip, out=result)
+    outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
+    np.clip(result, one.clip, 1.0 - one.clip, out=result)
     if points.scale == "logit":
         score = np.empty(score.size)
         expit(points.score, score)

@@ -61,10 +61,7 @@ class HetcalApplier:
         score = as_fitted(model.columns["score"], frame[reads.needed["score"]], where)
         linear, _ = linear_scores(score, model.columns["score"].measure)
         linear = moved(model.precalibrate, linear)
-        known = [
-            self.categories.get(column.name, ()) if column.kind == "category" else None
-            for column in self.columns
-        ]
+        known = [self.categories.get(name, ()) for name in self.names]
         values, _ = read_features(frame, self.columns, where, known)
         if model.partition == "boosted":
             values = np.vstack([values, linear])

@@ -115,12 +115,11 @@ class Grower:
             self.every[size : size + own.size] = own
             size += own.size
         self.rows, self.vectors = self.every[:size], self.gathered[:size]
-        if size < self.every.size:
-            self.ends[:] = -1
+        self.ends[:] = -1
         self.tree, self.turn, self.parents = Tree(), 0, list[int]()
         self.slots = np.empty(0, np.int64)
-        places, spans = [0], np.array([[0, size]], np.int64)
-        for depth in range(self.rules.max_depth + 1):
+        places, spans, depth = [0], np.array([[0, size]], np.int64), 0
+        while places:  # none is split at the largest depth
             np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
             totals = np.zeros((len(places), self.payload.shape[1]), np.int64)
             kernels.node_totals(self.vectors, spans, totals)
@@ -128,8 +127,7 @@ class Grower:
             allowed = None if subsets is None else subsets(len(places))
             splits = self._search(spans, totals, depth, allowed, pool, threads)
             places, spans = self._split_level(places, spans, splits, totals)
-            if not places:
-                break
+            depth += 1
         return self.tree, self.ends
 
     def _search(

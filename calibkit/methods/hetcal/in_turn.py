@@ -84,16 +84,14 @@ class Booster:
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
         """
         rows, options, arrays = self.rows, self.options, self.rows.arrays
-        score, weight = arrays.empty(rows.count, np.float64), rows.weight
-        score[:] = rows.score
+        score, weight = rows.made(lambda own: rows.score[own]), rows.weight
         held = None
         if self.folds is not None and part is not None:
             held = self.folds.held(part)
             weight = rows.learning(self.folds.used(part)).weight
             aside = rows.learning(held).weight
         payload = arrays.empty((rows.count, 3), self.dtype)
-        made = Steps(score if held is None else arrays.empty(rows.count, np.float64))
-        made.score[:] = rows.score
+        made = Steps(score if held is None else rows.made(lambda own: rows.score[own]))
         least, ridge = max(1, round(self.least / rows.size)), RIDGE / rows.size
         rules = Rules(criteria.NEWTON, self.depth, least, 1.0 / self.scale, ridge)
         grower = Grower(rows.features, payload, rules, arrays, steady=True)

@@ -251,8 +251,6 @@ def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice) -> tuple[Floats
     if score.size and score[0] > score[-1]:  # a falling line went before
         score, weight, label = score[::-1], weight[::-1], label[::-1]
     starts = np.flatnonzero(np.append(True, score[1:] != score[:-1])[: score.size])
-    if not starts.size:
-        return score, weight, weight
     total = np.add.reduceat(weight, starts)
     hits = np.add.reduceat(weight * label, starts)
     kept = total > 0

@@ -184,10 +184,8 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
 
     def learning(self, used: Bools) -> HetcalRows:
         """Return the rows with nothing for the weight of those that are not used."""
-        weight = self.arrays.empty(self.count, self.weight.dtype)
-        mass = self.arrays.empty(self.count, self.mass.dtype)
-        np.multiply(self.weight, used, out=weight)
-        np.multiply(self.mass, used, out=mass)
+        weight = self.made(lambda own: self.weight[own] * used[own], self.weight.dtype)
+        mass = self.made(lambda own: self.mass[own] * used[own])
         return replace(self, weight=weight, mass=mass)
 
     def only(self, kept: Bools) -> HetcalRows:

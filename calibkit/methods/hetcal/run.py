@@ -96,7 +96,7 @@ def plan(options: HetcalOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     grown: Any = options.train or "the same rows"
     said = grown if isinstance(grown, str) else ", ".join(grown)
-    roles = _roles(options, source, "feature ") | _dealing(options, source)
+    roles = _roles(options, source, "feature ") | columns_beside(source, options, "groups", "time")
     return Plan(roles, options.steps(said))
 
 
@@ -149,14 +149,9 @@ def _train(options: HetcalOptions, source: Source) -> Source | None:
 
 def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
-    roles = options.columns.roles | _dealing(options, source)
+    roles = options.columns.roles | columns_beside(source, options, "groups", "time")
     taken = {name: f"--{role}" for role, name in roles.items()}
     return find_features(source, options.patterns, taken)
-
-
-def _dealing(options: HetcalOptions, source: Source) -> dict[str, str]:
-    """Return the columns that deal rows to folds."""
-    return columns_beside(source, options, "groups", "time")
 
 
 def _fit(

@@ -28,7 +28,7 @@ from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rat
 from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.numerics.isotonic import pool_block
-from calibkit.numerics.solve import FLAT_OF_MANY, quasi_newton, rising_root
+from calibkit.numerics.solve import FLAT_OF_MANY, Minimum, quasi_newton, rising_root
 from calibkit.numerics.votes import (
     Targets,
     added_bin_sums,
@@ -316,23 +316,17 @@ def fit_strength(
     """
     objective = Objective(probabilities, counts, regularization, threads)
     constant = _best_constant(objective)
-    least, gradient = objective.at(np.array([constant]))
-    if features is None or not features.shape[1]:
-        return Strength(
-            weights=np.empty(0),
-            intercept=constant,
-            objective=least,
-            constant_objective=least,
-            gradient=abs(float(gradient[0])),
-            iterations=0,
-            converged=LEAST_LOG < constant < MOST_LOG,
-        )
-    mean, factor = standard(features)
-    start = np.append(np.zeros(features.shape[1]), constant)
-    objective = replace(objective, features=features, mean=mean, factor=factor)
-    found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
-    weights = found.point[:-1] * factor
-    shift = float(np.cumsum(weights * mean)[-1])
+    place, inside = np.array([constant]), LEAST_LOG < constant < MOST_LOG
+    least, gradient = objective.at(place)
+    found = Minimum(place, least, abs(float(gradient[0])), 0, converged=inside)
+    weights, shift = np.empty(0), 0.0
+    if features is not None:
+        mean, factor = standard(features)
+        start = np.append(np.zeros(features.shape[1]), constant)
+        objective = replace(objective, features=features, mean=mean, factor=factor)
+        found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
+        weights = found.point[:-1] * factor
+        shift = float(np.cumsum(weights * mean)[-1])
     return Strength(
         weights=weights,
         intercept=float(found.point[-1]) - shift,

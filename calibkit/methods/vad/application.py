@@ -23,13 +23,13 @@ class VadApplier:
     """Adds `calibrated`."""
 
     added: tuple[str, ...] = ("calibrated",)
+    inner_reads: Reads  # what a calibrator reads, set by `reads`, which comes first
 
     def __init__(self, model: VadModel) -> None:
         self.model = model
         self.inner: Applier | None = None
         if model.calibrator is not None:
             self.inner = calibrator_applier(cast(CalibratorModel, model.inner()))
-        self.inner_reads: Reads | None = None
 
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the score column, that of the segments, and what a calibrator reads besides."""
@@ -51,7 +51,6 @@ class VadApplier:
         if self.inner is None:
             values = as_fitted(score, frame[reads.needed["score"]], where)
         else:
-            assert self.inner_reads is not None
             values = self.inner.values(frame, where, self.inner_reads, request)[0].to_numpy()
             scale = "probability"
         links = np.empty(values.size)
