@@ -7,6 +7,7 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
+from msgspec.structs import replace
 
 from calibkit.arrays import Floats
 from calibkit.columns.columns import columns_beside
@@ -33,11 +34,12 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
     findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
     names = options.wanted(list(measured.METRICS))
     probability = _probabilities(rows, options)
+    settings = replace(options.settings, scale="probability")  # logits are none any more
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         for name, found in probability.items():
             own = (part.of(found), part.of(label), name, part.name)
-            classes = measured.classes_of(*own, options.settings)
+            classes = measured.classes_of(*own, settings)
             values = {metric: measured.METRICS[metric].value(classes) for metric in names}
             findings.add(name, part.name, values, small)
             _bound(findings, classes, names)

@@ -273,6 +273,9 @@ def test_many_classes(tmp_path: Path, evaluate: Evaluate) -> None:
     truth = np.eye(3)[label]
     assert own["brier"] == pytest.approx(((chance - truth) ** 2).sum(axis=1).mean(), rel=1e-9)
     assert "of:top-label" in found["signature"]["ece"]
+    logits = frame.with_columns(pl.col("^p_.*$").log() + 0.3)
+    again = evaluate(write(logits, tmp_path / "l.parquet"), "--probs", "p_*", "--scale", "logit")
+    assert again["metrics"]["p_*"]["all"] == pytest.approx(own, rel=1e-9)
 
 
 def test_outputs_of_every_kind(good: Path, tmp_path: Path, invoke: Invoke) -> None:
