@@ -57,7 +57,7 @@ def test_the_list_has_all_that_fits_call() -> None:
 
 @pytest.mark.few(1)
 @compiled_only
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [2, 1])
 def test_what_lies_there_is_not_compiled_again(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

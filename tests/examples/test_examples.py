@@ -63,6 +63,7 @@ def runs_of(done: subprocess.CompletedProcess[str]) -> list[str]:
     return re.findall(r"^calibkit (\w+)", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["experiment"], indirect=True)
 def test_the_experiment_reruns_only_what_changed(example: Path, shell: Shell) -> None:
     done = shell("make -j2 BOUNDS=0.6", example)
@@ -95,6 +96,7 @@ def outputs(stage: dict[str, Any]) -> list[str]:
     return [next(iter(one)) if isinstance(one, dict) else one for one in found]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["dvc"], indirect=True)
 def test_every_stage_of_the_pipeline_writes_what_it_names(example: Path, shell: Shell) -> None:
     yaml = pytest.importorskip("yaml")
@@ -134,6 +136,7 @@ def test_queries_stand_on_either_side_of_a_pipe(example: Path, shell: Shell) -> 
     assert pl.read_csv(example / "out" / "query.csv")["metric"].to_list() == ["precision", "recall"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["nightly"], indirect=True)
 def test_the_nightly_job_does_what_each_exit_code_is_for(example: Path, shell: Shell) -> None:
     rows = example.parent.parent / "sample_data" / "test.parquet"

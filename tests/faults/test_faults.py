@@ -24,7 +24,14 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 CERTAIN = [fault for fault in FAULTS if fault != "little memory"]
 
 
-@pytest.mark.parametrize(("place", "fault"), list(enumerate(CERTAIN)))
+@pytest.mark.parametrize(
+    ("place", "fault"),
+    [
+        # Without a cache all kernels are compiled for it.
+        pytest.param(*one, marks=[pytest.mark.more] * ("no cache" in one[1]))
+        for one in enumerate(CERTAIN)
+    ],
+)
 def test_the_old_output_or_the_whole_new_one(bench: Bench, place: int, fault: str) -> None:
     job = ("apply, boundary parquet", "boundary")[place % 2]
     problem = FAULTS[fault](bench.trial(job, 1))
