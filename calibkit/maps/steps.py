@@ -43,8 +43,9 @@ _MOST_BUCKETS: Final = 65_536
 
 def write_steps(one: ScoreMap, _: str) -> Writer:
     """Return what writes the value of the greatest knot at or below; below all the first value."""
-    knots = np.array((one.knots or [])[1:])  # below the second: the first value
-    values, starts = np.array(one.values), starts_of(knots)
+    assert one.knots is not None and one.values is not None  # the model was checked
+    knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
+    starts = starts_of(knots)
     return lambda score, out: step_map(score, knots, values, starts, one.clip, out)
 
 
