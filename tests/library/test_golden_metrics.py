@@ -24,7 +24,6 @@ def known(case: str) -> Any:
     return json.loads((GOLDEN / case / "expected.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.few(1)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_metrics_of_the_top_keep_ties_at_the_cut(strategy: str) -> None:
     case = known("p13_top_alpha_ties_at_cut")
