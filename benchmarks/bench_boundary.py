@@ -19,7 +19,7 @@ LEVELS, PRECISION, FOLDS = 11, "0.7", 5
 SMALL = 1_000
 COLUMNS = ("score", "uncertainty", "label")
 WHY = (
-    "polars sorts with all processors and stops there; calibkit imports numba too, checks the values, "
+    "polars sorts with all processors and stops there; calibkit loads kernels too, checks the values, "
     "forms the levels, sorts, counts and proves the optimum (see the profile below)"
 )
 

@@ -136,7 +136,7 @@ def applied(
         limit=1.0,
         starts=(apply(start), peer_script(options.python, "polars_read.py", start)),
         floor=harness.reading(options.python, path),
-        why="polars only reads; calibkit imports numba too, reads, finds leaves and writes a file",
+        why="polars only reads; calibkit loads kernels too, reads, finds leaves and writes a file",
         **shared,
     )
 

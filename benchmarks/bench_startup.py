@@ -1,7 +1,8 @@
 """Start-up as whole processes: the help, small runs, cold and warm, and what importing costs.
 
-Each command runs in turn with ``import polars, numba``, the floor of anything that uses both.  Cold
-is the first run after an installation or an update: no kernel is compiled yet.
+Each command runs in turn with ``import polars, numba``, the floor of programs that compile as they run;
+calibkit loads what was compiled without numba.  Cold is the first run after an installation or an
+update: no kernel is compiled yet.
 """
 
 from __future__ import annotations

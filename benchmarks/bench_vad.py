@@ -40,7 +40,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             limit=LIMIT if rows == options.rows else None,
             starts=(ours(start), peer(start)),
             floor=harness.reading(options.python, path),
-            why="polars does not look at the values and rounds its sums; calibkit imports numba too, "
+            why="polars does not look at the values and rounds its sums; calibkit loads kernels too, "
             "checks every value, sums without rounding and fingerprints the rows",
             kind="vad",
         )

@@ -85,8 +85,8 @@ class Pair:
         Runs of both sides on next to no data, in the same rounds and so under the same load; empty
         where start-up is not taken off.
     floor
-        Runs of what any process with these libraries has to do: import polars and numba and read the
-        columns.  Empty where it was not measured.
+        Runs of what any process with polars has to do: import it and read the columns.  Empty where
+        it was not measured.
     """
 
     name: str

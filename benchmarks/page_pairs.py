@@ -75,9 +75,9 @@ def slow_start(pair: Pair) -> str:
     """Return why a start-up takes longer than aimed at."""
     ours, peer = (median(pair, side, wall_of) for side in ("ours", "peer"))
     text = f"Why {pair.name} misses: it takes {ours:.2f} s, importing polars and numba {peer:.2f} s"
-    if ours < peer:
+    if "help" in pair.name:
         return bullets(f"{text}; it imports neither, but Python itself, typer and the options.")
-    return bullets(f"{text}; the rest is the command line, loading compiled kernels, and the work.")
+    return bullets(f"{text}; it imports polars, the command line and compiled kernels, and fits.")
 
 
 def cold_table(cold: list[dict[str, Any]]) -> str:

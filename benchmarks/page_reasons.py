@@ -35,7 +35,7 @@ def reason(pair: Pair) -> str:
     if pair.floor:
         ground.append(floor := median(pair, "floor", wall_of))
         text += (
-            f" To import polars and numba and read the columns, and no more, takes {floor:.2f} s, "
+            f" To import polars and read the columns, and no more, takes {floor:.2f} s, "
             f"{floor / peer:.2f} of the other's whole time"
         )
         text += ": more than the aim." if floor > aim else "."

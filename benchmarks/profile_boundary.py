@@ -123,7 +123,7 @@ def put_clocks(clock: Clock) -> None:
 
 
 def first_kernel() -> None:
-    """Call a kernel on next to nothing: numba sets itself up on the first call."""
+    """Call a kernel on next to nothing: the first call sets up what loads them."""
     import numpy as np
 
     from calibkit_kernels.draws import mix

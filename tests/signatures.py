@@ -34,9 +34,6 @@ FIRST_USES = {
     "hetcal": ("--features", "uncertainty"),
 }
 
-#: Nobody calls these from Python: kernels that call them know a number, or pass several at once.
-_INNER = ("Literal", "Tuple")
-
 
 def called(names: Iterable[str] = FITS) -> set[str]:
     """Return the lines of what fits, and the application of their models, call in this process."""
@@ -54,10 +51,9 @@ def called(names: Iterable[str] = FITS) -> set[str]:
                 if FITS[fit].split()[0] not in ("evaluate", "drift"):
                     added = folder / "added.parquet"
                     _run("apply", folder / "out.json", folder / file, "-o", added, may_fail=True)
-    found = {
+    return {
         line_of(f"{module.rpartition('.')[2]}.{own}", types) for module, own, types in _loaded()
     }
-    return {line for line in found if not _is_inner(line)}
 
 
 def first_calls(words: Sequence[str], file: str) -> str:
@@ -76,12 +72,7 @@ def first_calls(words: Sequence[str], file: str) -> str:
             capture_output=True,
             text=True,
         )
-    lines = [line for line in done.stdout.splitlines() if not _is_inner(line)]
-    return "\n".join([f"# {words[0]}", *lines, ""])
-
-
-def _is_inner(line: str) -> bool:
-    return any(word in line for word in _INNER)
+    return f"# {words[0]}\n{done.stdout}"
 
 
 def _run(*line: object, may_fail: bool = False) -> None:

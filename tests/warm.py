@@ -1,9 +1,9 @@
-"""Commands as processes of their own, forked from one that has loaded numba and the kernels.
+"""Commands as processes of their own, forked from one that has loaded the kernels.
 
 Each command of a page, or of a test, is a process with its own arguments, folder, environment, streams
-and exit code, as a user's is; what it does not do again is to import numba and to load compiled
-kernels.  `program` starts the process that is forked and writes a program that stands for ``calibkit``:
-it hands its streams over and ends with the command's exit code.
+and exit code, as a user's is; what it does not do again is to load compiled kernels.  `program` starts
+the process that is forked and writes a program that stands for ``calibkit``: it hands its streams over
+and ends with the command's exit code.
 
 What depends on how a process begins (limits, signals, variables read while libraries are loaded) is for
 processes that are started as users start them.
@@ -159,27 +159,27 @@ def _run(client: socket.socket, tell: socket.socket) -> None:
     end(1)
 
 
-def _dispatchers() -> Iterator[tuple[str, str, Any]]:
+def _kernels() -> Iterator[tuple[str, str, Any]]:
     for name, module in list(sys.modules.items()):
         if name.startswith("calibkit_kernels."):
             for own, value in vars(module).items():
-                if hasattr(value, "signatures") and value.__module__ == name:
+                if hasattr(value, "entries") and value.__module__ == name:
                     yield name, own, value
 
 
 def _loaded() -> Iterator[tuple[str, str, Any]]:
-    """Yield the kernels that are loaded: module, name and signature of each."""
-    for module, name, kernel in _dispatchers():
-        for signature in kernel.signatures:
-            yield module, name, signature
+    """Yield the kernels that are loaded: module, name and types of each."""
+    for module, name, kernel in _kernels():
+        for types in kernel.entries:
+            yield module, name, types
 
 
 def _load_kernels(told: socket.socket) -> None:
     """Load what commands before had to load, so that those to come need not."""
     with suppress(BlockingIOError):
         while True:
-            for module, name, signature in pickle.loads(told.recv(_MOST_BYTES)):
-                getattr(sys.modules[module], name).compile(signature)
+            for module, name, types in pickle.loads(told.recv(_MOST_BYTES)):
+                getattr(sys.modules[module], name).prepared(types)
 
 
 if __name__ == "__main__":

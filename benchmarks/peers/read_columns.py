@@ -1,4 +1,4 @@
-"""The floor under any process with these libraries: import them, read some columns, do nothing.
+"""The floor under any process with polars: import it, read some columns, do nothing.
 
     python read_columns.py FILE [COLUMN ...]
 
@@ -7,7 +7,6 @@ Without columns all are read.
 
 import sys
 
-import numba  # noqa: F401  # importing it is what is measured
 import polars as pl
 
 print(pl.read_parquet(sys.argv[1], columns=sys.argv[2:] or None).height)

@@ -131,7 +131,7 @@ def in_units(weight: Floats, kind: Numbers | None = None) -> tuple[Int64s, Unit]
         units = weight.astype(np.int64)
         if (units == weight).all():
             return units, ROW
-    from calibkit.numerics.sums import ExactSum  # which loads numba: whole numbers do without
+    from calibkit.numerics.sums import ExactSum  # which loads kernels: whole numbers do without
 
     total = ExactSum()
     total.add(weight)

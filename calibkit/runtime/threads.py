@@ -64,7 +64,7 @@ def in_order(
 
 
 def warm_up() -> None:
-    """Load what the first kernel of a process needs: a fifth of a second, of the interpreter alone.
+    """Load what the first kernel of a process needs: a tenth of a second, of the interpreter alone.
 
     Begun before a file is read, it costs nothing, since polars reads without the interpreter.
     """

@@ -1,4 +1,4 @@
-"""Kernels compiled before they are called: what commands call stands in ``signatures.txt``.
+"""How kernels are compiled, also before they are called: what commands call is ``signatures.txt``.
 
 A line is a kernel and the types that it is called with; types that only other kernels use when they
 call it are compiled with those.  ``first_use.txt`` has those that the first use of a command waits
@@ -10,16 +10,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import numba
 from numba.core import types
 
+from ._machine import Code
+
+_NUMBA: Any = numba  # of which a type checker does not see enough
+
 #: How numba writes the type of an array.
-_ARRAY = re.compile(r"(readonly )?array\((\w+), (\d)d, ([CFA])\)")
+_ARRAY = re.compile(r"(unaligned )?(readonly )?array\((\w+), (\d)d, ([CFA])\)")
 
 
 def listed() -> list[str]:
@@ -35,12 +40,33 @@ def first_used(command: str, seen: Iterable[str]) -> list[str]:
     return next((own for name, *own in runs if name == command and called <= set(own)), [])
 
 
+def compiler(function: Callable[..., object]) -> Any:
+    """Return what compiles a kernel, for each combination of types."""
+    return _NUMBA.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+
+
+def type_seen(own: Any) -> object:
+    """Return what other kernels, which call it, take a compiler of a kernel for."""
+    return _NUMBA.typeof(own)
+
+
+def compiled(own: Any, names: Iterable[str]) -> tuple[Code, Callable[..., Any]]:
+    """Return what a kernel is compiled to for arguments of these types, and what runs it."""
+    signature = tuple(map(type_of, names))
+    own.compile(signature)
+    found = own.overloads[signature]
+    _, _, (binary, _) = found.library.serialize_using_object_code()
+    environments = [found.environment, *found._find_referenced_environments()]
+    variables = [(one.env_name, list(one.consts)) for one in environments]
+    return Code(binary, found.fndesc.llvm_cpython_wrapper_name, variables), found.entry_point
+
+
 def compile_line(line: str) -> tuple[bool, bool]:
     """Compile or load what a line says; return whether it was kept before, and whether it is now."""
-    kernel, signature = _of(line)
-    before = kernel._cache.kept(signature, kernel.targetctx)
-    kernel.compile(signature)
-    return before, kernel._cache.kept(signature, kernel.targetctx)
+    kernel, names = _of(line)
+    before = kernel.kept(names)
+    kernel.prepared(names)
+    return before, kernel.kept(names)
 
 
 def compile_for(parent: int, lines: Iterable[str]) -> None:
@@ -48,16 +74,15 @@ def compile_for(parent: int, lines: Iterable[str]) -> None:
     for line in lines:
         if os.getppid() != parent:
             return
-        kernel, signature = _of(line)
-        if not kernel._cache.kept(signature, kernel.targetctx):
-            kernel.compile(signature)
+        kernel, names = _of(line)
+        if not kernel.kept(names):
+            kernel.prepared(names)
 
 
-def _of(line: str) -> tuple[Any, tuple[Any, ...]]:
+def _of(line: str) -> tuple[Any, tuple[str, ...]]:
     name, _, texts = line.partition(": ")
     module, _, own = name.partition(".")
-    kernel: Any = getattr(import_module(f"calibkit_kernels.{module}"), own)
-    return kernel, tuple(map(type_of, texts.split("; ")))
+    return getattr(import_module(f"calibkit_kernels.{module}"), own), tuple(texts.split("; "))
 
 
 def type_of(text: str) -> Any:
@@ -65,9 +90,10 @@ def type_of(text: str) -> Any:
     found = _ARRAY.fullmatch(text)
     if found is None:
         return getattr(types, "boolean" if text == "bool" else text)
-    readonly, element, dimensions, layout = found.groups()
+    unaligned, readonly, element, dimensions, layout = found.groups()
+    looks: Any = {"readonly": bool(readonly), "aligned": not unaligned}
     order: Any = layout
-    return types.Array(type_of(element), int(dimensions), order, readonly=bool(readonly))
+    return types.Array(type_of(element), int(dimensions), order, **looks)
 
 
 if __name__ == "__main__":

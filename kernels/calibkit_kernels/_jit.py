@@ -1,4 +1,4 @@
-"""The one decorator of the ground floor: how every kernel is compiled and cached.
+"""The one decorator of the ground floor: how every kernel is compiled, cached and called.
 
 A compiled kernel is a file, named by the kernel, its signature and the processor, in a folder named by
 a digest of *all* kernel sources, numba's version and Python's.  Where the sources lie, and how old
@@ -10,6 +10,8 @@ writes to: it is for every processor of its kind.  Then comes the user's cache, 
 hand.  Files are written under another name and moved into place, so any number of processes may
 compile the same kernel at once.  Where no folder can be written the kernels run without a cache; a
 cache must never make a command fail.
+
+numba is imported by a process that compiles, and by no other: `calibkit_kernels._machine`.
 """
 
 from __future__ import annotations
@@ -23,30 +25,20 @@ import pickle
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from threading import RLock
+from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import uuid4
 
-import numba
 import numpy as np
-from numba.core import config as numba_config
-from numba.core import serialize
-from numba.core.compiler import CompileResult
-from numba.core.environment import Environment
-from numba.core.runtime import nrtdynmod
-from numba.core.runtime.nrt import rtsys
 
 import calibkit_kernels
 
+from ._machine import Code, load, processor
+
 P = ParamSpec("P")
 R = TypeVar("R")
-
-#: What a type checker does not see enough of.
-_CONFIG: Any = numba_config
-_COMPILED: Any = CompileResult
-_SERIALIZE: Any = serialize
-_NJIT: Any = numba.njit
-_RUNTIME: Any = nrtdynmod
 
 #: The processor, and its instructions, that any other of its kind can stand in for.
 _ANY_PROCESSOR = ("generic", "")
@@ -63,7 +55,7 @@ def source_digest() -> str:
 def folder_name() -> str:
     """Return the name of folders with what these sources, this numba and this Python can run."""
     python = f"{sys.version_info.major}.{sys.version_info.minor}{sys.abiflags}"
-    return f"{source_digest()}-numba{numba.__version__}-python{python}"
+    return f"{source_digest()}-numba{version('numba')}-python{python}"
 
 
 def cache_folder() -> str | None:
@@ -80,13 +72,14 @@ def cache_folder() -> str | None:
 
 
 #: Whether kernels are plain Python functions in this process.
-INTERPRETED = bool(_CONFIG.DISABLE_JIT)
+INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 
 #: Where kernels are kept that this process compiles.
 FOLDER = None if INTERPRETED else cache_folder()
 
 #: Counts the kernels that this process had to compile.
 _COUNT = itertools.count()
+_PREPARING = RLock()
 
 #: What an installation may bring along; never written to.
 _SHIPPED = Path(__file__).parent / "compiled" / folder_name()
@@ -104,124 +97,119 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
     Divisions follow IEEE rules: a kernel checks its divisors itself.  With ``NUMBA_DISABLE_JIT=1``
     the plain Python function runs instead, with integers that wrap around as the compiled ones do.
     """
-    if INTERPRETED:
+    if not INTERPRETED:
+        return Kernel(function)
 
-        @functools.wraps(function)
-        def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
-            with np.errstate(all="ignore"):
-                return function(*args, **kwargs)
+    @functools.wraps(function)
+    def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
+        with np.errstate(all="ignore"):
+            return function(*args, **kwargs)
 
-        return interpreted
-    compiled = _NJIT(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    compiled._cache = _Cache(function)  # numba has no public way
-    return cast(Callable[P, R], compiled)
+    return interpreted
 
 
-class _Cache:
-    """The cache of one kernel, looked at when the kernel is called first, and forgiving.
+class Kernel(Generic[P, R]):
+    """A kernel, compiled for each combination of types that it is called with.
 
-    numba's own keeps an index for each kernel, which two processes may write over one another, and
-    is good for one place of the sources only.  Where the cache cannot be read or written (a full
-    disk, a damaged file) the kernel runs without it.
+    Attributes
+    ----------
+    name
+        As ``module.function``.
+    entries
+        What runs the kernel, by the types of the arguments as numba writes them.
     """
 
-    def __init__(self, function: Callable[..., object]) -> None:
-        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
-        self.cache_path = FOLDER
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        self.entries: dict[tuple[str, ...], Callable[..., R]] = {}
+        self._known: dict[tuple[object, ...], Callable[..., R]] = {}
 
-    def kept(self, signature: object, target: object) -> bool:
-        """Return whether what is compiled for a signature lies in one of the folders."""
-        return any(place.exists() for place in _places(self._name, signature, target))
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run the kernel."""
+        key = tuple(
+            [
+                (one.dtype, one.ndim, one.flags.num) if isinstance(one, np.ndarray) else type(one)
+                for one in args
+            ]
+        )
+        run = self._known.get(key)
+        if run is None:
+            run = self._known[key] = self.prepared(tuple(map(type_name, args)))
+        return run(*args)
 
-    def load_overload(self, signature: Iterable[object], target: object) -> object:
-        """Return what was compiled for a signature, without loading the whole compiler first.
+    def prepared(self, types: tuple[str, ...]) -> Callable[..., R]:
+        """Return what runs the kernel on arguments of these types: loaded, or else compiled."""
+        with _PREPARING:
+            if types not in self.entries:
+                self.entries[types] = self._loaded(types) or self._compiled(types)
+            return self.entries[types]
 
-        numba reads its registries of typing and lowering rules before every look-up: a third of a
-        second in each process, which machine code has no use for.  The compiler reads them itself
-        where it is needed after all.  What compiled code does need is the runtime that allocates
-        arrays.
-        """
-        for place in _places(self._name, signature, target):
+    def kept(self, types: tuple[str, ...]) -> bool:
+        """Return whether what is compiled for these types lies in one of the folders."""
+        return any(place.exists() for place in self._places(types))
+
+    @functools.cached_property
+    def compiler(self) -> Any:
+        """What compiles this kernel."""
+        from . import _ahead
+
+        return _ahead.compiler(self.function)
+
+    @property
+    def _numba_type_(self) -> object:
+        """What numba takes a kernel for that another calls."""
+        from . import _ahead
+
+        return _ahead.type_seen(self.compiler)
+
+    def _loaded(self, types: tuple[str, ...]) -> Callable[..., R] | None:
+        for place in self._places(types):
             with contextlib.suppress(Exception):  # whatever damage raises, compiling is the answer
-                content = place.read_bytes()
-                _start_runtime(target)
-                return _COMPILED._rebuild(target, *pickle.loads(content))
-        if calibkit_kernels.before_compiling is not None:
-            calibkit_kernels.before_compiling(next(_COUNT), line_of(self._name, signature))
+                return load(pickle.loads(place.read_bytes()), self.name)
         return None
 
-    def save_overload(self, signature: object, compiled: Any) -> None:
-        """Keep what was compiled for a signature."""
-        if compiled.lifted or compiled.library.has_dynamic_globals:
-            return
-        with contextlib.suppress(Exception):
-            parts = list(compiled._reduce())
-            parts[6] = ""  # the source with its types, which nobody reads
-            parts[8] = tuple(map(_at_home, parts[8]))
-            _keep(self._name, signature, compiled.codegen, parts)
+    def _compiled(self, types: tuple[str, ...]) -> Callable[..., R]:
+        from . import _ahead
 
-    def flush(self) -> None:
-        """Forget what the user's cache keeps: numba's `recompile` asks for that."""
-        for file in Path(FOLDER or os.devnull).glob(f"{self._name}-*"):
-            with contextlib.suppress(OSError):
-                file.unlink()
+        if calibkit_kernels.before_compiling is not None:
+            calibkit_kernels.before_compiling(next(_COUNT), line_of(self.name, types))
+        code, run = _ahead.compiled(self.compiler, types)
+        if FOLDER is not None and code is not None:
+            with contextlib.suppress(Exception):
+                _keep(Path(FOLDER, self._file(types, *processor())), code)
+        return run
 
+    def _places(self, types: tuple[str, ...]) -> Iterator[Path]:
+        triple, *own = processor()
+        yield _SHIPPED / self._file(types, triple, *_ANY_PROCESSOR)
+        if FOLDER is not None:
+            yield Path(FOLDER, self._file(types, triple, *own))
 
-def _file(name: str, signature: object, triple: str, *processor: str) -> str:
-    key = repr((signature, triple, *processor))
-    return f"{name}-{hashlib.sha256(key.encode()).hexdigest()[:16]}.kernel"
-
-
-def _places(name: str, signature: object, target: Any) -> Iterator[Path]:
-    triple, *processor = target.codegen().magic_tuple()
-    yield _SHIPPED / _file(name, signature, triple, *_ANY_PROCESSOR)
-    if FOLDER is not None:
-        yield Path(FOLDER, _file(name, signature, triple, *processor))
+    def _file(self, *key: object) -> str:
+        return f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.kernel"
 
 
-def _keep(name: str, signature: object, codegen: Any, content: object) -> None:
-    if FOLDER is None:
-        return
-    place = Path(FOLDER, _file(name, signature, *codegen.magic_tuple()))
+def type_name(value: object) -> str:
+    """Return how numba writes the type of an argument."""
+    if isinstance(value, np.ndarray):
+        flags = value.flags
+        order = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "A"
+        looks = ("" if flags.aligned else "unaligned ") + ("" if flags.writeable else "readonly ")
+        return f"{looks}array({value.dtype}, {value.ndim}d, {order})"
+    if isinstance(value, np.generic):
+        return str(value.dtype)
+    for kind, name in ((bool, "bool"), (int, "int64"), (float, "float64")):
+        if isinstance(value, kind):
+            return name
+    raise TypeError(f"a kernel takes arrays and numbers, not {value!r}")
+
+
+def _keep(place: Path, code: Code) -> None:
     spare = place.with_suffix(f".{uuid4().hex}")
     try:
-        spare.write_bytes(_SERIALIZE.dumps(content))
+        spare.write_bytes(pickle.dumps(code))
         spare.replace(place)
     finally:
         spare.unlink(missing_ok=True)
-
-
-def _at_home(environment: Any) -> Any:
-    """Return what compiled code sees of a module as if that were this package.
-
-    A function of numba that it calls has one too.  Machine code looks up nothing in it, but loading
-    it would load that module, and with it what numba knows of arrays.
-    """
-    if environment.consts:
-        return environment
-    own: Any = Environment(vars(calibkit_kernels))
-    own.env_name = environment.env_name
-    return own
-
-
-def _start_runtime(target: object) -> None:
-    """Start the runtime that allocates arrays; what of it is to be compiled is kept as kernels are."""
-    compiling = _RUNTIME.compile_nrt_functions
-    _RUNTIME.compile_nrt_functions = _runtime
-    try:
-        rtsys.initialize(target)
-    finally:
-        _RUNTIME.compile_nrt_functions = compiling
-
-
-def _runtime(target: Any) -> object:
-    for place in _places("runtime", (), target):
-        with contextlib.suppress(Exception):
-            return target.codegen().unserialize_library(pickle.loads(place.read_bytes()))
-    module, library = _RUNTIME.create_nrt_module(target)
-    library.enable_object_caching()
-    library.add_ir_module(module)
-    library.finalize()
-    with contextlib.suppress(Exception):
-        _keep("runtime", (), target.codegen(), library.serialize_using_object_code())
-    return library

@@ -34,8 +34,7 @@ def test_the_list_names_kernels_and_their_types() -> None:
         module, _, own = name.partition(".")
         kernel = getattr(import_module(f"calibkit_kernels.{module}"), own)
         types = [_ahead.type_of(text) for text in texts.split("; ")]
-        function = getattr(kernel, "py_func", None) or kernel.__wrapped__
-        assert len(types) == function.__code__.co_argcount, line
+        assert len(types) == kernel.__wrapped__.__code__.co_argcount, line
         assert [str(one) for one in types] == texts.split("; ")
 
 
