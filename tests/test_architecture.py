@@ -424,7 +424,20 @@ def loaded_by(*words: str) -> set[str]:
 
 
 def test_help_loads_nothing_heavy() -> None:
-    assert not HEAVY & loaded_by("--help")
+    assert not (HEAVY | {"markdown_it", "pygments"}) & loaded_by("--help")
+    assert "markdown_it" not in loaded_by("boundary", "--help-all")
+
+
+def test_what_help_does_without_is_there_for_others() -> None:
+    script = (
+        "from calibkit_cli.main import run; run(['plot', '--help'])\n"
+        "from rich.markdown import Markdown; from rich.traceback import Traceback\n"
+        "from rich.console import Console; Console().print(Markdown('*so*'), Traceback.__name__)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=clean_environment(), capture_output=True, check=True
+    )
+    assert done.stdout.splitlines()[-2:] == [b"so", b"Traceback"]
 
 
 STORED = ROOT / "tests" / "compat" / "0.1.0"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,6 +33,8 @@ def later(threads: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
     """
     if threads == 1:
         return cache(lambda: work(*args, **kwargs))
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(1)
     future = pool.submit(work, *args, **kwargs)
     pool.shutdown(wait=False)
@@ -48,6 +52,8 @@ def in_order(
     if threads == 1:
         yield from map(work, items)
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     begun: deque[Future[R]] = deque()
     workers = workers or threads
     with ThreadPoolExecutor(workers) as pool:

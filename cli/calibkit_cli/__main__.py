@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 
+#: Objects made before Python looks for circles of garbage: imports make many, and none.
+GARBAGE = 50_000
+
 
 def main() -> None:
     """Run the command line; until it has begun, Ctrl-C ends the process without a traceback."""
+    gc.set_threshold(GARBAGE)
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:

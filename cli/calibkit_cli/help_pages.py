@@ -70,6 +70,7 @@ class Page(TyperCommand):
                     param.show_default = False
                 if getattr(param, "rich_help_panel", None) == OUTPUT:
                     param.rich_help_panel = RUN
+        declare.load_printer()
         super().format_help(ctx, formatter)
         self.help, were = kept
         for param, own in were:

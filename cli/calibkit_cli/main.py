@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import platform
 import sys
@@ -23,7 +22,7 @@ from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_comp
 
 from . import failures
 from .console import clear_line, end_lines, say_it_compiles
-from .declare import prefer_plain_values
+from .declare import Listing, prefer_plain_values
 from .help_pages import arrange, name_no_types
 
 #: What the commands are for, in the order of the help, and what each does: the first sentence of its
@@ -109,9 +108,6 @@ WIDE = "X86_V4 AVX512_ICL AVX512_SPR"
 #: The matrix products that every 64-bit processor of the last ten years can compute.
 PRODUCTS = "Haswell"
 
-#: Objects made before Python looks for circles of garbage: imports make many, and none.
-GARBAGE = 50_000
-
 HELP = """Choose decision thresholds, calibrate scores, and watch them in production.
 
 Fit a model on one file of scores and labels, apply it to another, judge it there.
@@ -139,6 +135,7 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
     """
     app = typer.Typer(
         name="calibkit",
+        cls=Listing,
         no_args_is_help=True,
         rich_markup_mode="rich",
         pretty_exceptions_enable=False,
@@ -262,7 +259,6 @@ def settle() -> None:
     # polars reads text ahead in so large pieces that some hundred MB of them wait to be parsed.
     os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(4 << 20))
     take_few_addresses()
-    gc.set_threshold(GARBAGE)
     tell_of_compiling(say_it_compiles)
     share_compiling(next(iter(sys.argv[1:]), ""))
     if not sys.warnoptions:
