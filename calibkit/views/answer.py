@@ -183,6 +183,8 @@ def expectation(model: BoundaryModel) -> str:
             f"recall {rate(fitted.recall)}): not judged on others{caveat}."
         )
     how = "test rows" if fit.test else "cross-validated"
+    if fit.test is None and fit.validated_on[0] != fit.rows:
+        how += f" on {fit.validated_on[0]:,} of the rows"
     own = ""
     for name in model.objective.subject_to:
         seen = _seen(model, name)
@@ -245,7 +247,7 @@ def alert_counts(model: BoundaryModel) -> tuple[int, int] | None:
         precision, recall = fit.cross_validated.precision, fit.cross_validated.recall
         if not precision or recall is None:
             return None
-        hits = round(recall * fit.positives)
+        hits = round(recall * fit.validated_on[1])
         alerts = round(hits / precision)
     return (int(hits), int(alerts)) if hits == int(hits) and alerts == int(alerts) else None
 
@@ -320,7 +322,7 @@ def _seen(model: BoundaryModel, name: str) -> float | None:
         return fit.test.false_positive_rate if name == "fpr" else fit.test.selected / fit.test.rows
     if not judged.precision:  # nothing says how many were selected
         return None
-    rows, positives = fit.rows, fit.positives
+    rows, positives = fit.validated_on
     if model.objective.prevalence:
         rows, positives = 1.0, model.objective.prevalence
     hits = (judged.recall or 0.0) * positives

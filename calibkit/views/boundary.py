@@ -258,7 +258,7 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
         table.append(["single threshold", fit.rows, *rates(fit.score_only)])
     if checked := fit.cross_validated:
         name = f"cross-validated ({checked.folds} folds)"
-        table.append([name, fit.rows, None, checked.precision, checked.recall, None])
+        table.append([name, fit.validated_on[0], None, checked.precision, checked.recall, None])
     return [*table, ["test rows", fit.test.rows, *rates(fit.test)]] if fit.test else table
 
 

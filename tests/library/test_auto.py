@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from typing import Any
 
 import msgspec
 import numpy as np
+import polars as pl
 import pytest
 from msgspec.structs import replace
 
+import calibkit as ck
 from calibkit.bins.binning import GridTable, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
@@ -20,9 +23,11 @@ from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
 from calibkit.methods.boundary.result.figures import Judged, cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
+from calibkit.methods.boundary.result.parts import GapFigures
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import count_rows
+from calibkit.views.answer import alert_counts, expectation
 from tests.conftest import ROOT
 
 from .samples import score_rows
@@ -287,8 +292,36 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     some = choose(data, precision="0.6").model
     assert isinstance(whole.fit.candidates, list) and isinstance(some.fit.candidates, list)
     assert some.fit.candidates != whole.fit.candidates
-    if whole.method == some.method and whole.levels == some.levels:
-        assert whole.fit.cross_validated == some.fit.cross_validated
+    # The boundary is that of all rows; what to expect of it, of those drawn, which says so.
+    fixed = BoundaryOptions(precision="0.6", method=some.method, uncertainty_bins=some.levels)
+    alone = fit_boundary(data, fixed).model
+    assert (some.score_thresholds, some.fit.in_sample) == (
+        alone.score_thresholds,
+        alone.fit.in_sample,
+    )
+    assert whole.fit.cross_validated is not None and whole.fit.validated_on[0] == 6000
+    seen = some.fit.cross_validated
+    assert seen is not None and (seen.rows, seen.positives) == some.fit.validated_on
+    assert isinstance(seen.rows, int) and 1900 < seen.rows < 2100
+    own = (some.method, some.levels, seen.precision, seen.recall)
+    candidates = some.fit.candidates
+    assert own in [(c.method, c.uncertainty_bins, c.precision, c.recall) for c in candidates]
+    assert f"(cross-validated on {seen.rows:,} of the rows)" in expectation(some)
+    counts = alert_counts(some)
+    assert counts is not None and counts[0] / counts[1] == pytest.approx(seen.precision)
+    assert re.search(rf"cross-validated \(5 folds\) +{seen.rows:,} ", some.summary())
+
+
+def test_segments_within_a_gap_are_validated_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "ENOUGH", 2000)
+    data = rows(6000, "steps")
+    frame = pl.DataFrame(
+        {"score": data.score, "uncertainty": data.uncertainty, "label": data.labels}
+    ).with_columns(s=pl.int_range(6000) % 2)
+    seen = ck.fit_boundary(frame, precision=0.6, by="s", max_gap="recall:0.2").fit
+    assert isinstance(seen.gap, GapFigures) and seen.gap.cross_validated is not None
+    assert seen.cross_validated is not None and seen.validated_on == (6000, seen.positives)
+    assert seen.cross_validated.rows is msgspec.UNSET
 
 
 def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:

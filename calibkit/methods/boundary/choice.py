@@ -27,7 +27,7 @@ one standard error of the best.  The error is that of the *difference* of two ca
 from the rows that one selects and the other does not; the figures themselves share most of their
 noise.  Numbers of levels have deals of their own each, so for them it is the error of the best.
 Of very many rows a million or two, taken at random, are enough to choose by; the candidate chosen is
-then fitted and cross-validated as if it had been asked for.
+then fitted on all, and what these rows say of it out of sample stands in the model.
 
 Candidates whose bounded figure falls short of the bound by more than two standard errors are left
 out before, unless all do.
@@ -36,6 +36,7 @@ out before, unless all do.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -87,20 +88,24 @@ Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 
 
 class Choice(Struct, frozen=True):
-    """What candidates are fitted on, the best to use first, and what was seen of each."""
+    """What candidates are fitted on, the best to use first, and what was seen of each.
+
+    `checked` has their cross-validations where those stand for that of the fit: of many rows.
+    """
 
     ranked: tuple[Summary, ...]
     seen: tuple[Candidate, ...] = ()
+    checked: tuple[figures.Validation | None, ...] = ()
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
-    for summary in choice.ranked:
+    for summary, checked in itertools.zip_longest(choice.ranked, choice.checked):
         try:
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
             single = tally if summary.single is summary.tally else summary.single
-            fitted = fit_summary(replace(summary, tally=tally, single=single))
+            fitted = fit_summary(replace(summary, tally=tally, single=single), checked)
         except InfeasibleError as error:
             failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
             continue
@@ -185,7 +190,7 @@ def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | Non
     if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
         return Choice(tuple(summaries))
     goal = base.aim()[1]
-    classes, dealt = goal.totals.classes, None
+    classes, dealt, some = goal.totals.classes, None, None
     if places is not None:
         parts, counted_on = base.totals().rows // ENOUGH, base
         if base.dealt is None and parts > 1:  # that many are enough, taken at random
@@ -204,10 +209,14 @@ def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | Non
         if checked.found and not goal.uses_gain and not isinstance(goal, ThreeWay):
             scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
             beside = margins(own, checked, probability=scale == "probability")
+        if some is not None:
+            checked = checked.of_some(some)
         tried.append(Tried(summary, checked, beside))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     priced = summaries[0 if base.cells is None else len(summaries) // 2]
-    return _rank(Judge(goal, priced, dealt), tried)
+    choice = _rank(Judge(goal, priced, dealt), tried)
+    # A table of segments needs the folds themselves.
+    return choice if some is not None and base.stack is None else replace(choice, checked=())
 
 
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
@@ -292,7 +301,9 @@ def _rank(judge: Judge, tried: list[Tried]) -> Choice:
         if moved[k] is not None:
             setattr(seen[-1], f"{judge.goal.maximised}_at_bound", reached[k])
             seen[-1].at_bound_standard_error = errors[k]
-    return Choice(tuple(tried[k].summary for k in order), tuple(seen))
+    ranked = [tried[k] for k in order]
+    summaries, checked = zip(*((one.summary, one.checked) for one in ranked), strict=True)
+    return Choice(summaries, tuple(seen), checked)
 
 
 class Tried(Struct, frozen=True):

@@ -78,6 +78,12 @@ class Validation(NamedTuple):
     folds: tuple[Judged, ...]
     found: dict[int, Found]
 
+    def of_some(self, tally: Tally) -> Validation:
+        """Return the same, saying that it is of these rows, which were drawn from all."""
+        totals, amount = tally_totals(tally), tally.unit.amount
+        rows, positives = amount(totals.rows), amount(totals.positives)
+        return self._replace(figures=replace(self.figures, rows=rows, positives=positives))
+
 
 def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
     """Return the cross-validation of a method on a tally that is dealt to folds.

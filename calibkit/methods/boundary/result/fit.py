@@ -85,14 +85,17 @@ def delivered(
     return fitted
 
 
-def fit_summary(summary: Summary) -> FittedBoundary:
-    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`."""
+def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> FittedBoundary:
+    """Fit a decision boundary on what was counted of its rows; see `fit_boundary`.
+
+    It is cross-validated, unless it was: `checked`, of some of the rows.
+    """
     planned, fitted_on = summary.planned, summary
     options = planned.options
     summary.need_classes()
     tally, goal = summary.aim()
     warning = no_folds(summary)
-    folds = options.folds if warning is None else 0
+    folds = options.folds if warning is None and checked is None else 0
     # While the search runs: none of these needs another.
     single = later(options.workers, score_only, summary.single, goal.alone)
     deal = later(options.workers if folds else 1, summary.deal, goal.totals.classes)
@@ -107,7 +110,8 @@ def fit_summary(summary: Summary) -> FittedBoundary:
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
         raise OverCapacityError(summary, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt = deal() if folds else None
-    checked = None if dealt is None else figures.cross_validate(dealt, planned, goal)
+    if dealt is not None:
+        checked = figures.cross_validate(dealt, planned, goal)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, single())
     fit.optimal_in_sample = planned.method.mix is not None or (

@@ -125,7 +125,8 @@ class TestFigures(Figures, kw_only=True):
 class CrossValidated(Part):
     """Figures of boundaries fitted without the rows they are judged on, pooled over the folds.
 
-    `standard_error` is that of `objective_value`, from its spread over the folds.
+    `standard_error` is that of `objective_value`, from its spread over the folds.  `rows` and
+    `positives` stand where it is of that many rows, drawn at random, and not of all.
     """
 
     precision: float | None
@@ -133,6 +134,8 @@ class CrossValidated(Part):
     objective_value: float | None
     standard_error: float | None
     folds: int
+    rows: int | float | msgspec.UnsetType = msgspec.UNSET
+    positives: int | float | msgspec.UnsetType = msgspec.UNSET
 
 
 class Price(Part):
@@ -281,6 +284,14 @@ class BoundaryFit(Part):
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     resolution: Resolution | msgspec.UnsetType = msgspec.UNSET
     gap: GapFigures | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def validated_on(self) -> tuple[int | float, int | float]:
+        """The rows and positive rows of the cross-validation: all, or some drawn at random."""
+        own = self.cross_validated
+        if own is None or own.rows is msgspec.UNSET or own.positives is msgspec.UNSET:
+            return self.rows, self.positives
+        return own.rows, own.positives
 
 
 class Steps(Part):
