@@ -86,7 +86,7 @@ def surface_cut(
     order = (sorting.sort_pairs(words, sorting.NO_TAGS, 32, threads)[0] >> np.uint64(32)).astype(
         np.int64
     )
-    ranked = replace(tally.where(order), score=values[order])
+    ranked = replace(tally, score=values).where(order)
     points = ranked.points(together=True)
     choice = np.array([pick_in_level(points, goal, 0)])
     if choice[0] < 0:
