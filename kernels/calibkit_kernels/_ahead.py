@@ -50,11 +50,16 @@ def type_seen(own: Any) -> object:
     return _NUMBA.typeof(own)
 
 
-def compiled(own: Any, names: Iterable[str]) -> tuple[Code, Callable[..., Any]]:
-    """Return what a kernel is compiled to for arguments of these types, and what runs it."""
+def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[..., Any]]:
+    """Return what a kernel is compiled to for arguments of these types, and what runs it.
+
+    None stands for code that holds addresses of this process, which no other can run.
+    """
     signature = tuple(map(type_of, names))
     own.compile(signature)
     found = own.overloads[signature]
+    if found.library.has_dynamic_globals:
+        return None, found.entry_point
     _, _, (binary, _) = found.library.serialize_using_object_code()
     environments = [found.environment, *found._find_referenced_environments()]
     variables = [(one.env_name, list(one.consts)) for one in environments]

@@ -309,3 +309,23 @@ def test_what_a_kernel_returns_is_let_go_of() -> None:
         tally.level_totals(level[:9], ones[:9], ones[:9], 65_000)
     assert memory_in_use() < before + 100_000_000
     assert [one[0].tolist() for one in kept] == [[9, 9, 9]] * 3
+
+
+#: A kernel of code that holds the address of a function in this process.
+BOUND = """
+import ctypes
+from calibkit_kernels import _jit
+fabs = ctypes.CDLL(None).fabs
+fabs.restype, fabs.argtypes = ctypes.c_double, [ctypes.c_double]
+@_jit.kernel
+def size(x):
+    return fabs(x)
+print(size(-2.0), size.kept(("float64",)))
+"""
+
+
+@compiled_only
+@pytest.mark.skipif(sys.platform == "win32", reason="libraries are found by name there")
+def test_code_that_only_this_process_can_run_is_not_kept(tmp_path: Path) -> None:
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert run(BOUND, **cache) == run(BOUND, **cache) == ["2.0 False"]
