@@ -184,6 +184,7 @@ def test_merged_shards_give_the_model_of_all_rows(example: Path, shell: Shell) -
     assert runs_of(shell("make --dry-run", example)) == ["boundary", "merge", "apply"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["shards"], indirect=True)
 def test_shards_of_votes_give_the_model_of_all_rows(example: Path, shell: Shell) -> None:
     done = shell("make raters PARTS='0 1' && make -j2 classes.json", example)

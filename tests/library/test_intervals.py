@@ -164,6 +164,7 @@ def designs() -> list[tuple[Sample, dict[str, object]]]:
     ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("place", range(6))
 def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     sample, more = designs()[place]
