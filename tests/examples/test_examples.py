@@ -125,6 +125,7 @@ def test_every_stage_of_the_pipeline_writes_what_it_names(example: Path, shell: 
     assert json.loads((example / "metrics.json").read_text())["rows"] == 15_000
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["duckdb"], indirect=True)
 def test_queries_stand_on_either_side_of_a_pipe(example: Path, shell: Shell) -> None:
     pytest.importorskip("duckdb")

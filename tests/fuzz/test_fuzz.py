@@ -28,7 +28,7 @@ def test_damage_is_refused_or_does_no_harm(corpus: tuple[list[Case], Path], tmp_
     assert {0, 3} <= set(codes)
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("part", range(5))
 def test_good_inputs_are_accepted(
     part: int, corpus: tuple[list[Case], Path], tmp_path: Path

@@ -77,7 +77,7 @@ def exported(
     return run(language, export_model(model, language, Request(**request)), frame)
 
 
-@pytest.mark.few(28)
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", export_models.NAMES)
 def test_every_model_agrees_with_apply(name: str, fitted: Fitted, folder: Path) -> None:
     model = fitted(name)
