@@ -31,6 +31,9 @@ RUN_TIME := build/bench/venv/installed.stamp
 PEER_BIN := build/bench/peers/bin
 PEERS := build/bench/peers/installed.stamp
 
+# Each processor takes a stretch of the tests, so that most files have one, and what they share is made once.
+SPREAD := -n auto --dist worksteal
+
 .PHONY: help demo test warm test-more same-bytes test-browser test-lowest fuzz faults robustness compat line-coverage mutants lint format bench bench-methods profile bench-watch readme docs gallery evidence evidence-hetcal coverage reproduce reproduce-arora reproduce-durfee reproduce-papers reproduce-raters schedules \
 	test-postgres evidence-export \
 	reproduce-vad vad-real-files evidence-streaming \
@@ -51,12 +54,12 @@ warm: $(EQUIPPED)  ## compile all kernels
 	$(BIN)/calibkit warmup
 
 test: lint warm  ## lint, then run all tests compiled and those of the kernels once more interpreted
-	$(BIN)/python -m pytest -n auto --dist loadfile tests/kernels
-	$(BIN)/python -m pytest -n auto -m "not more" --ignore tests/kernels
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n auto tests/kernels
+	$(BIN)/python -m pytest $(SPREAD) tests/kernels
+	$(BIN)/python -m pytest $(SPREAD) -m "not more" --ignore tests/kernels
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SPREAD) tests/kernels
 
 test-more: $(EQUIPPED)  ## the tests that make test leaves out, as they take long and seldom fail alone
-	$(BIN)/python -m pytest -n auto -m more tests
+	$(BIN)/python -m pytest $(SPREAD) -m more tests
 
 same-bytes: $(EQUIPPED)  ## every fit with every budget, order, split, shard and engine, on more rows than make test takes
 	SAME_BYTES=1 $(BIN)/python -m pytest -n auto tests/cli/test_one_program.py

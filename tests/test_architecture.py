@@ -445,6 +445,7 @@ STORED = ROOT / "tests" / "compat" / "0.1.0"
 OF_ARRAYS = ("alpha", "calibrator_beta")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", ["boundary_certified", "vad", "hetcal_tree", *OF_ARRAYS])
 def test_what_reads_results_loads_neither_tables_nor_kernels(name: str) -> None:
     model = str(STORED / f"{name}.json")

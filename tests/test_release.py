@@ -31,6 +31,7 @@ def test_the_bill_of_materials_is_that_of_this_version() -> None:
     )
 
 
+@pytest.mark.more
 def test_two_builds_have_the_same_bytes(tmp_path: Path) -> None:
     pytest.importorskip("hatchling")
     for name in ("one", "two"):

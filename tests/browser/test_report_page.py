@@ -57,6 +57,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return made
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "scheme", "width"),
     [

@@ -68,6 +68,7 @@ def test_a_standard_output_that_is_full(line: str, folder: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     "line", ["apply m.json a.csv", "apply m.json a.csv -q -o x.csv --json", "show m.json", "--help"]
 )
@@ -148,7 +149,7 @@ def test_a_line_without_an_end(suffix: str, tmp_path: Path, invoke: Invoke) -> N
 
 @pytest.mark.parametrize("suffix", PACKED)
 def test_a_quotation_mark_that_is_not_closed(suffix: str, tmp_path: Path, invoke: Invoke) -> None:
-    rows = b'score,label,"a ""name"""\n' + b'0.5,1,"two\nlines"\n0.25,0,x\n' * 2**17
+    rows = b'score,label,"a ""name"""\n' + b'0.5,1,"two\nlines"\n0.25,0,x\n' * 2**15
     path = tmp_path / f"open.{suffix}"
     line = ("boundary", path, "--precision", "0.5", "--method", "st", "-q", "--memory", "1MB")
     path.write_bytes(PACKED[suffix](rows))
@@ -157,7 +158,7 @@ def test_a_quotation_mark_that_is_not_closed(suffix: str, tmp_path: Path, invoke
     path.write_bytes(PACKED[suffix](rows + b'0.5,1,"never\n' + rest))
     ended = invoke(*line)
     assert ended.code == 5
-    place = f"the row that begins in line {3 * 2**17 + 2:,}, at byte {len(rows):,}, has more than"
+    place = f"the row that begins in line {3 * 2**15 + 2:,}, at byte {len(rows):,}, has more than"
     assert f"open.{suffix}: {place}" in ended.stderr
 
 

@@ -17,6 +17,7 @@ def fitted(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
     return invoke("boundary", path, *options, "-q", "--json").result()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "goal",
     [
@@ -43,6 +44,7 @@ def test_the_default_chooses_and_says_among_what(
     assert "Candidates, cross-validated" in shown and "gap" in shown
 
 
+@pytest.mark.more
 def test_the_choice_does_not_find_less_at_the_bound_than_another(
     tmp_path: Path, invoke: Invoke
 ) -> None:

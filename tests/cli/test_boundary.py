@@ -164,7 +164,7 @@ def test_golden_mist_on_raw_scores(fit: Fit) -> None:
 # Figures, counted again ----------------------------------------------------------------------
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(13)
 @pytest.mark.parametrize("ties", [False, True])
 @pytest.mark.parametrize(
     "options",

@@ -84,7 +84,7 @@ def damaged(content: Any, path: tuple[str | int, ...], value: Any) -> bytes:
     return json.dumps(whole).encode()
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", FITS)
 def test_damage_is_refused_or_does_no_harm(
     name: str, folder: Path, tmp_path: Path, invoke: Invoke

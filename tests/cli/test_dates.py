@@ -112,6 +112,7 @@ def rows() -> pl.DataFrame:
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "fit",
     [

@@ -29,7 +29,7 @@ def model_bytes(tmp_path: Path, invoke: Invoke) -> Bytes:
     def call(*given: object) -> bytes:
         output = tmp_path / "model.json"
         output.unlink(missing_ok=True)
-        done = invoke("boundary", *given, "--precision", "0.75", "-q", "-o", output)
+        done = invoke("boundary", *given, "--precision 0.75 --method exact -q -o", output)
         assert done.code == 0, done.stderr
         return output.read_bytes()
 
@@ -160,7 +160,7 @@ def test_processes_give_the_same_bytes(tmp_path: Path, command: Callable[..., An
     found = set()
     for seed in ("0", "1"):
         environment = {"PYTHONHASHSEED": seed, "POLARS_MAX_THREADS": str(int(seed) + 1)}
-        done = command("boundary", path, "--precision", "0.75", env=environment)
+        done = command("boundary", path, "--precision 0.75 --method exact", env=environment)
         assert done.returncode == 0
         found.add(done.stdout)
     assert len(found) == 1

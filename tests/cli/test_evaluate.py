@@ -320,6 +320,7 @@ def test_gates(good: Path, tmp_path: Path, invoke: Invoke) -> None:
     assert invoke(*given, "--fail-if", "auc>>").code == 2
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("score", "label"),
     [

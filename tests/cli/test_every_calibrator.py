@@ -68,6 +68,7 @@ def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]
     return model
 
 
+@pytest.mark.few(20)
 @pytest.mark.usefixtures("entries")
 @pytest.mark.parametrize("by", [False, True], ids=["all rows", "by"])
 @pytest.mark.parametrize("method", [*METHODS, NEW])

@@ -79,6 +79,7 @@ def test_every_model_goes_round(name: str, folder: Path, invoke: Invoke) -> None
         assert found.code == 0, (language, found.stderr)
 
 
+@pytest.mark.few(26)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_of_one_row_without_values_gets_null(

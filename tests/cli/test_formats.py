@@ -159,6 +159,7 @@ def test_odd_but_valid_csv(tmp_path: Path, model: Path, invoke: Invoke) -> None:
 # Streams -------------------------------------------------------------------------------------
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".ndjson", ".arrow", ".arrows", ".csv.gz"])
 def test_from_standard_input_to_standard_output(
     suffix: str, tmp_path: Path, model: Path, command: Command

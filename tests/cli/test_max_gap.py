@@ -13,21 +13,22 @@ import pytest
 from tests.conftest import Invoke
 
 BASE = ("--precision", 0.7, "--by", "site")
+COUNT = 2000
 
 
 @pytest.fixture(scope="module")
 def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
     random = np.random.default_rng(3)
-    site = random.integers(0, 3, 4000)
+    site = random.integers(0, 3, COUNT)
     truth = random.beta(np.array([1.2, 0.8, 0.5])[site], 2.0)
     path = tmp_path_factory.mktemp("rows") / "rows.parquet"
     pl.DataFrame(
         {
-            "score": np.clip(truth + random.normal(0.0, 0.1, 4000), 0.0, 1.0).round(3),
-            "uncertainty": random.random(4000).round(2),
-            "label": (random.random(4000) < truth).astype(np.int64),
+            "score": np.clip(truth + random.normal(0.0, 0.1, COUNT), 0.0, 1.0).round(3),
+            "uncertainty": random.random(COUNT).round(2),
+            "label": (random.random(COUNT) < truth).astype(np.int64),
             "site": np.array(["north", "south", "west"])[site],
-            "weight": random.integers(1, 4, 4000),
+            "weight": random.integers(1, 4, COUNT),
         }
     ).write_parquet(path)
     return path

@@ -73,7 +73,7 @@ def make_states(
     return states
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_any_grouping_of_shards_gives_what_all_rows_give(
     name: str, folder: Path, tmp_path: Path, invoke: Invoke
@@ -125,6 +125,7 @@ def test_a_merged_fit_names_the_makers_that_a_fit_names(
     }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("line", ["boundary --precision 0.5 --folds 0", "calibrate", "bin"])
 @pytest.mark.parametrize("more", ["--positive yes", "--weight weight"])
 def test_a_shard_may_lack_what_all_rows_have(

@@ -71,7 +71,7 @@ def test_models_are_those_of_the_hundredths(name: str, rows: Path, invoke: Invok
     assert applied[1]["score"].equals(pl.read_parquet(rows / "percent.parquet")["score"])
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", FITS)
 def test_exports_divide_as_well(name: str, rows: Path, invoke: Invoke) -> None:
     model(invoke, name, rows, "--scale", "percent")

@@ -78,6 +78,13 @@ def rows(tmp_path: Path) -> Path:
     return write(simulate(400), tmp_path / "rows.parquet")
 
 
+@pytest.fixture
+def by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw without matplotlib, which takes most of the time of a page."""
+    monkeypatch.setattr("calibkit.reports.evaluated.find_spec", lambda _name: None)
+
+
+@pytest.mark.usefixtures("by_hand")
 def test_the_page_says_what_value_is_caught_and_missed(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -186,6 +193,7 @@ def test_numbers_have_four_digits_and_a_true_minus() -> None:
     assert html.number(0.5, signed=True) == "+0.5"
 
 
+@pytest.mark.usefixtures("by_hand")
 @pytest.mark.parametrize("counts", [[], ["--counts", "count_*"]])
 def test_classes_and_votes_have_a_page_as_well(
     counts: list[str], tmp_path: Path, invoke: Invoke
@@ -210,6 +218,7 @@ def test_classes_and_votes_have_a_page_as_well(
     assert "part:b" in reader.text
 
 
+@pytest.mark.usefixtures("by_hand")
 def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(300).with_columns(
         score=pl.when(pl.int_range(pl.len()) < 7).then(None).otherwise(pl.col("score"))
@@ -224,10 +233,10 @@ def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
     assert warned.removeprefix("Warning: ") in read(page).text
 
 
+@pytest.mark.usefixtures("by_hand")
 def test_without_matplotlib_pictures_are_drawn_by_hand(
-    rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    monkeypatch.setattr("calibkit.reports.evaluated.find_spec", lambda _name: None)
     page = tmp_path / "report.html"
     assert invoke("evaluate", rows, "--report", page, "-q", "-o", tmp_path / "m.json").code == 0
     reader = read(page)
@@ -235,10 +244,8 @@ def test_without_matplotlib_pictures_are_drawn_by_hand(
     assert "calibkit[plot]" in reader.text
 
 
-def test_what_is_drawn_by_hand_lies_within_its_picture(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibkit.reports.evaluated.find_spec", lambda _name: None)
+@pytest.mark.usefixtures("by_hand")
+def test_what_is_drawn_by_hand_lies_within_its_picture(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(400).with_columns(site=pl.Series(["north", "south", "west", "east"] * 100))
     rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
     line = ("evaluate", rows, "--by site -q --report", page, "-o", tmp_path / "metrics.json")
@@ -277,6 +284,7 @@ def test_intervals_of_slices_reach_as_near_to_either_end_of_their_axis() -> None
     assert ends == pytest.approx((room, room), abs=0.1)
 
 
+@pytest.mark.usefixtures("by_hand")
 def test_the_page_says_which_differences_may_be_none(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -312,6 +320,7 @@ def test_every_metric_is_explained() -> None:
     assert all(meaning(name) for name in names)
 
 
+@pytest.mark.usefixtures("by_hand")
 def test_metrics_may_go_to_a_device_beside_the_page(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -172,7 +172,7 @@ def described(figure: Figure) -> list[str]:
     return lines
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", DRAWN)
 def test_what_is_drawn(
     name: str, service: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch

@@ -155,6 +155,7 @@ WORTHS = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("options", WORTHS.values(), ids=WORTHS)
 def test_the_same_bytes_however_stored(tmp_path: Path, invoke: Invoke, options: list[str]) -> None:
     frame = rows(800, 7).with_columns(shop=pl.Series(["a", "b", "c", "b"] * 200))

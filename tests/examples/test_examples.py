@@ -125,6 +125,7 @@ def test_every_stage_of_the_pipeline_writes_what_it_names(example: Path, shell: 
     assert json.loads((example / "metrics.json").read_text())["rows"] == 15_000
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["duckdb"], indirect=True)
 def test_queries_stand_on_either_side_of_a_pipe(example: Path, shell: Shell) -> None:
     pytest.importorskip("duckdb")
@@ -184,6 +185,7 @@ def test_merged_shards_give_the_model_of_all_rows(example: Path, shell: Shell) -
     assert runs_of(shell("make --dry-run", example)) == ["boundary", "merge", "apply"]
 
 
+@pytest.mark.more
 @pytest.mark.parametrize("example", ["shards"], indirect=True)
 def test_shards_of_votes_give_the_model_of_all_rows(example: Path, shell: Shell) -> None:
     done = shell("make raters PARTS='0 1' && make -j2 classes.json", example)

@@ -38,6 +38,7 @@ def test_the_old_output_or_the_whole_new_one(bench: Bench, place: int, fault: st
     assert problem is None, f"{job}: {problem}"
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("place", ["settle", "need_addresses", "end_lines"])
 @pytest.mark.parametrize("fault", [("SIGINT", 130, "Interrupted"), ("SIGTERM", 143, "Terminated")])
 def test_a_signal_ends_a_run_wherever_it_arrives(

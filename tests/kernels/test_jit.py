@@ -53,9 +53,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
     return folder, run(PROBE, XDG_CACHE_HOME=str(folder))
 
 
+@compiled_only
 def test_compiled_and_interpreted_give_the_same_bits() -> None:
-    other = "0" if INTERPRETED else "1"
-    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": other}
+    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": "1"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.kernels.bits"],
         env=environment,
@@ -168,9 +168,9 @@ def test_kernels_that_an_installation_brings_are_looked_at_first(tmp_path: Path)
 @compiled_only
 def test_many_processes_fill_a_cache_at_once(tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
-    with ThreadPoolExecutor(4) as pool:
-        seen = list(pool.map(lambda _: run(PROBE, **cache), range(4)))
-    assert seen == seen[:1] * 4
+    with ThreadPoolExecutor(3) as pool:
+        seen = list(pool.map(lambda _: run(PROBE, **cache), range(3)))
+    assert seen == seen[:1] * 3
     assert not [path for path in Path(seen[0][0]).iterdir() if path.suffix != ".kernel"]
     assert run(COUNTED, **cache) == [*seen[0], "0"]
 

@@ -146,7 +146,10 @@ def test_the_examples_run(module: str) -> None:
     assert module == "models.model" or all(">>>" in str(one.__doc__) for one in functions)
 
 
-@pytest.mark.parametrize(("page", "least"), [("docs/python.md", 15), ("README.md", 3)])
+@pytest.mark.parametrize(
+    ("page", "least"),
+    [pytest.param("docs/python.md", 15, marks=pytest.mark.more), ("README.md", 3)],
+)
 def test_the_examples_of_pages_are_true(
     page: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -240,6 +243,7 @@ FITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", FITS)
 def test_the_same_bytes_as_the_command_line(
     name: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke

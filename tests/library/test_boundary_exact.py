@@ -280,6 +280,7 @@ def objective(found: Outcome | None, bounded: str, positives: float) -> float:
     return found[1] / positives if bounded == "precision" else found[1] / found[0]
 
 
+@pytest.mark.few(1)
 @bounded_figures
 @FEWER
 @given(table=tables(), bound=bounds, seed=st.integers(0, 99))
@@ -315,6 +316,7 @@ def test_only_the_order_of_scores_and_uncertainties_matters(
         assert first == second
 
 
+@pytest.mark.few(1)
 @bounded_figures
 @FEWER
 @given(table=tables(kinds=["whole"]), bound=bounds, bins=st.sampled_from([0, 3]))
@@ -338,6 +340,7 @@ def test_a_whole_weight_is_as_many_rows(
     assert found[0] == found[1]
 
 
+@pytest.mark.few(1)
 @bounded_figures
 @FEWER
 @given(

@@ -105,7 +105,7 @@ METHODS = [
 PAIRS = [(bounded, options) for bounded in ("precision", "recall") for options in METHODS]
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("bounded", "options"), PAIRS, ids=str)
 @FEWER
 @given(table=tables(), bound=bounds)

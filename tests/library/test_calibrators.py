@@ -336,6 +336,7 @@ def test_thirds_differ_by_seed_and_not_by_order() -> None:
         fit([0.2, 0.8], [0, 1], **options)
 
 
+@pytest.mark.few(6)
 @pytest.mark.skipif(INTERPRETED, reason="many rows")
 @pytest.mark.parametrize("method", METHODS)
 def test_threads_do_not_matter(method: str) -> None:

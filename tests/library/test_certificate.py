@@ -56,8 +56,8 @@ def quantity(name: str, bound: str) -> Quantity:
 # ---------------------------------------------------------------- the promise
 
 
-@pytest.mark.few(2)
-@pytest.mark.parametrize("method", ["st", "auto", "exact"])
+@pytest.mark.few(1)
+@pytest.mark.parametrize("method", ["auto", "exact", "st"])
 def test_the_bound_is_violated_no_more_often_than_promised(method: str) -> None:
     fresh, truth = draw(200_000, 10**6)
     violated, certified_ones, runs = 0, 0, 60

@@ -12,7 +12,7 @@ from docs.evidence.coverage_kinds import KINDS, kept, kind_rows
 RUNS, CONFIDENCE = 20, 0.8
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.filterwarnings("ignore:segment")
 @pytest.mark.parametrize("kind", KINDS)
 def test_promises_are_broken_no_more_often_than_said(kind: str) -> None:

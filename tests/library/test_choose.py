@@ -39,6 +39,7 @@ def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
     assert noise.summary.planned.levels == 1
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "target",
     [

@@ -77,6 +77,7 @@ def exported(
     return run(language, export_model(model, language, Request(**request)), frame)
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", export_models.NAMES)
 def test_every_model_agrees_with_apply(name: str, fitted: Fitted, folder: Path) -> None:
     model = fitted(name)
@@ -208,6 +209,7 @@ HOSTILE = (
 )
 
 
+@pytest.mark.few(20)
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_names_are_names_whatever_they_hold(name: str, language: str) -> None:
@@ -340,6 +342,7 @@ def test_the_line_between_knots_is_written_once(language: str) -> None:
     assert export_model(model, language).count(" * ") == 1
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("language", ["duckdb", "polars"])
 @pytest.mark.parametrize("method", ["isotonic", "venn-abers"])
 def test_long_tables_keep_the_rows_and_their_order(method: str, language: str) -> None:

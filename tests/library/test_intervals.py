@@ -164,6 +164,7 @@ def designs() -> list[tuple[Sample, dict[str, object]]]:
     ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("place", range(6))
 def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     sample, more = designs()[place]
@@ -302,6 +303,7 @@ def test_the_area_of_random_ties_varies_as_in_a_bootstrap_of_rows() -> None:
     assert reach * area * (1 - area) == pytest.approx(np.std(drawn), rel=0.15)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("score", "label"),
     [

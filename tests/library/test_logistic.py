@@ -114,6 +114,7 @@ def fit_totals(tally: Tally):  # type: ignore[no-untyped-def]
     return tally_totals(tally)
 
 
+@pytest.mark.few(19)
 @pytest.mark.parametrize("scale", ["probability", "logit", "raw"])
 @pytest.mark.parametrize("floats", [np.float64, np.float32])
 @pytest.mark.parametrize(

@@ -162,6 +162,7 @@ EDGES = {
 }
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("edge", EDGES)
 def test_edges_are_numbers_or_null(edge: str) -> None:
     score, label = EDGES[edge]

@@ -75,6 +75,7 @@ def all_totals(tally: Tally) -> list[tuple[int, int]]:
     return sorted(found)
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("given_option", BOUNDED, ids=str)
 @given(tallies())
 def test_bounded_goals_reach_the_best_of_all_boundaries(

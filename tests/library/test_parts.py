@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -36,6 +36,7 @@ from calibkit.options.vad import VadOptions
 from calibkit.registry.states import state_of
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.states import join_states, merge_states
+from tests.library.samples import FEWER
 from tests.local_engine import LocalEngine
 
 ROWS = 120
@@ -84,7 +85,7 @@ def in_parts(shard: Shard, places: Sequence[int]) -> list[Shard]:
 
 
 @pytest.mark.parametrize("name", ["calibrate", "vad"])
-@settings(max_examples=25)
+@FEWER
 @given(places=st.lists(st.integers(1, ROWS - 1), max_size=6))
 def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: list[int]) -> None:
     (shard,), task, engine = shards_of([str(file)]), tasks()[name], LocalEngine()

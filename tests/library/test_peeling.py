@@ -65,6 +65,7 @@ def naive_peel(rows: ScoreRows, core: np.ndarray, bound: float) -> tuple[Path, l
     return path, inside, rounds
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(2))
 def test_rows_are_divided_as_a_slow_twin_divides_them(seed: int) -> None:
     rows, _ = draw(3000, seed)
@@ -86,6 +87,7 @@ def dealt(monkeypatch: pytest.MonkeyPatch, rows: ScoreRows, core: np.ndarray) ->
     return found
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("seed", range(6))
 def test_region_and_path_depend_on_the_core_and_rows_outside_alone(
     seed: int, monkeypatch: pytest.MonkeyPatch

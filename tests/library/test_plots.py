@@ -46,7 +46,7 @@ def test_nothing_is_clipped_overlapping_or_empty(kind: str) -> None:
         assert faults(plots.draw(points_of(kind), look)) == []
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
     shown = points_of(kind)
@@ -213,7 +213,7 @@ def pyplot() -> Iterator[Any]:
     pyplot.close("all")
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("kind", SHOWN)
 def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     rows, options = SHOWN[kind]

@@ -253,6 +253,7 @@ def test_entropy_equals_scipy_in_either_order(a1: float, a0: float) -> None:
     assert found == pytest.approx(float(beta_entropy(a0, a1)), rel=1e-12, abs=1e-12)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("a1", "a0"), [(1.0, 1.0), (0.5, 3.0), (0.1, 0.2), (300.0, 4.0), (1e4, 3e4), (9.99, 10.01)]
 )

@@ -88,6 +88,7 @@ def test_a_quadratic_that_would_fall_is_the_best_of_those_that_do_not(
     assert found.slopes.min() >= 0.0
 
 
+@pytest.mark.few(13)
 @pytest.mark.parametrize("bend", [np.inf, 0.3])
 @pytest.mark.parametrize("count", [1, 3, 5, 8])
 @pytest.mark.parametrize("seed", range(3))

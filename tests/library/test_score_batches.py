@@ -155,6 +155,7 @@ def test_small_budgets_change_nothing_where_the_summary_is_exact(name: str, tied
     assert content(RESULTS[name](tied, Room(2500))) == content(RESULTS[name](tied, None))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", EACH)
 def test_rows_that_are_needed_one_by_one_wait_in_a_store(name: str, odd: Source) -> None:
     assert content(EACH[name](odd, Room(400))) == content(EACH[name](odd, None))

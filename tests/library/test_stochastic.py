@@ -160,7 +160,7 @@ def assert_counts(tally: Tally, mixture: Found) -> None:
     assert differs.any() == (mixture.probability > 0.0)
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("option", "bound"), BOUNDED)
 @given(tallies())
 @SOME
@@ -191,7 +191,7 @@ def test_ties_reach_the_best_probability_at_the_best_score(
                 assert (t / m if option == "recall" else t) <= best
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(6)
 @pytest.mark.parametrize("text", MEASURES)
 @given(tallies())
 @SOME
@@ -252,7 +252,7 @@ def best_mixture(
     return -done.fun, fewest.fun
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("option", "bound"), BOUNDED)
 @given(tallies())
 @SOME
@@ -279,7 +279,7 @@ def test_blocks_reach_the_best_mixture_of_boundaries(option: str, bound: str, ta
     assert over <= 1e-9 or t == totals.positives or (t, option) == (0.0, "precision")
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(4)
 @pytest.mark.parametrize("text", MEASURES)
 @given(tallies())
 @SOME

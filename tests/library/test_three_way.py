@@ -135,6 +135,7 @@ def hard(seed: int) -> tuple[list[Row], Target]:
     return rows, read_target(given, review=review)
 
 
+@pytest.mark.few(24)
 @pytest.mark.parametrize("seed", HARD)
 def test_pairs_that_relaxations_miss(seed: int) -> None:
     check(*hard(seed))

@@ -96,7 +96,7 @@ def feasible(target: Target, found: naive.Totals, everything: naive.Totals) -> b
     return rows <= (bound if bound >= 1 else bound * everything[0])
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(7)
 @pytest.mark.parametrize("given_option", BOUNDED, ids=str)
 @pytest.mark.parametrize("together", [False, True], ids=["exact", "st"])
 @given(rows=samples())

@@ -61,6 +61,7 @@ def assert_agrees(server: Server, model: Model, request: Request, rows: pl.DataF
     assert agreement.holds, str(agreement)
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize("name", CHECKED)
 def test_every_kind_agrees_with_apply(name: str, server: Server, folder: Path) -> None:
     request = Request(key="id") if name in export_models.RANDOM else Request()
