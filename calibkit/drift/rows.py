@@ -351,10 +351,7 @@ def _sums(
     model, heavy = one.model, np.ones(frame.height)
     if one.weight is not None:
         heavy = readers.weight_column(frame[one.weight], where)
-    values = {
-        role: readers.as_fitted(model.columns[role], frame[name], where, finite=role != "score")
-        for role, name in one.names.items()
-    }
+    values = readers.arrays_as_fitted(model.columns, one.names, frame, where)
     by = model.columns.get("by")
     segments = None if by is None else frame[by.name]
     chance = probabilities(model, values["score"], spread_of(model, values), segments)

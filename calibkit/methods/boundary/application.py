@@ -12,7 +12,7 @@ import polars as pl
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.bins.binning import Levels
 from calibkit.columns.columns import CellGrid
-from calibkit.columns.rows import RowFinder, as_fitted, is_text
+from calibkit.columns.rows import RowFinder, arrays_as_fitted, is_text
 from calibkit.columns.segments import known_codes
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
@@ -234,10 +234,7 @@ class BoundaryApplier:
         self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
     ) -> list[pl.Series]:
         """Return the decisions, their margins and, where chance plays a part, their probabilities."""
-        arrays = {
-            role: as_fitted(self.model.columns[role], frame[name], where, finite=role != "score")
-            for role, name in reads.needed.items()
-        }
+        arrays = arrays_as_fitted(self.model.columns, reads.needed, frame, where)
         by = self.model.columns.get("by")
         segments = None if by is None else frame[by.name]
         columns = arrays["score"], spread_of(self.model, arrays), segments

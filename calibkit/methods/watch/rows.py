@@ -271,10 +271,8 @@ def _drifted(
         frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
     places = reading.places(reading.options.period, frame, where)
     columns = reading.options.fitted.columns
-    values = {
-        role: readers.as_fitted(columns[role], frame[needed[role]], where, finite=role != "score")
-        for role in reading.outlines
-    }
+    names = {role: needed[role] for role in reading.outlines}
+    values = readers.arrays_as_fitted(columns, names, frame, where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
         watched = {role: column[own] for role, column in values.items()}
