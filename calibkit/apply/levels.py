@@ -28,9 +28,7 @@ class LevelApplier:
         """Return score and uncertainty, as far as levels depend on them."""
         return Reads({role: column.name for role, column in self.placed.columns.items()})
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the levels."""
         arrays = arrays_as_fitted(self.placed.columns, reads.needed, frame, where)
         return [

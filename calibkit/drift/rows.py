@@ -101,7 +101,6 @@ class Watch(Struct, frozen=True):
     watched: Sequence[Watched]
     reads: Reads
     applier: Any
-    request: Request
     calibrated: Callable[[pl.DataFrame, RowFinder], Numbers] | None = None
 
     @property
@@ -196,8 +195,8 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             "boundaries"
         )
     draws = any(one.randomise is not msgspec.UNSET for one in boundaries.values())
-    request = Request(columns=options.elsewhere, key=ROW_NUMBER if draws else None)
-    reads = applier.reads(source, request)
+    key = ROW_NUMBER if draws else None
+    reads = applier.reads(source, Request(columns=options.elsewhere, key=key))
     names = {BOUNDARY: reads.needed}
     if isinstance(applier, BundleApplier):
         own = zip(applier.steps, applier.own_reads, strict=True)
@@ -207,7 +206,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
         if one.weight is not None:
             source.require([one.weight], "--weight (the model was fitted on weighted rows)")
     check_makers(model, options.elsewhere, source)
-    watch = Watch(options, watched, reads, applier, request)
+    watch = Watch(options, watched, reads, applier)
     if options.estimate:
         _check_probabilities(options, watched)
     if options.calibrator is None:
@@ -217,7 +216,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     check_makers(options.calibrator, {}, source)
 
     def calibrated(frame: pl.DataFrame, where: RowFinder) -> Numbers:
-        made: pl.Series = maker.values(frame, where, made_from, Request())[0]
+        made: pl.Series = maker.values(frame, where, made_from)[0]
         return made.to_numpy()
 
     needed = {f"calibrator {role}": name for role, name in made_from.needed.items()}
@@ -316,7 +315,7 @@ def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
             judged = _labels(watch.options, frame, where)
             probability = None if watch.calibrated is None else watch.calibrated(frame, where)
             if isinstance(watch.applier, BundleApplier):
-                frame = frame.with_columns(**watch.applier.made(frame, where, watch.request))
+                frame = frame.with_columns(**watch.applier.made(frame, where))
             for one in watch.watched:
                 every[one.name] = _sums(one, frame, where, judged, probability, watch.options)
         found = found.merge(Counts(every, *numbers))

@@ -8,7 +8,7 @@ loading them takes as long as a worker needs for some million rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate, pairwise
@@ -28,11 +28,10 @@ from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Count
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
     from calibkit.summaries.states import Run, State
@@ -315,17 +314,10 @@ class ApplyTask(Struct, frozen=True):
         source = self.opening.open(order)
         plan = apply.plan_application(self.model, source, self.options)
         said: list[str] = []
-        rows = 0
-
-        def frames() -> Iterator[pl.DataFrame]:
-            nonlocal rows
-            for frame in plan.frames(self.opening.memory, 1, said.append):
-                rows += frame.height
-                yield frame
-
-        about = footer(plan.made_by) or None
-        write_frames(frames(), order.output, metadata=about, place=order.place)
-        return Told(rows, tuple(plan.added), tuple(said), source.told, source.noted)
+        count, about = Count(), footer(plan.made_by) or None
+        frames = count.passing(plan.frames(self.opening.memory, 1, said.append))
+        write_frames(frames, order.output, metadata=about, place=order.place)
+        return Told(count.rows, tuple(plan.added), tuple(said), source.told, source.noted)
 
 
 def apply_on_cluster(

@@ -284,7 +284,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     check_makers(model, apply.columns, source)
 
     def decide(frame: pl.DataFrame, where: RowFinder) -> pl.Series:
-        found = applier.values(frame, where, reads, apply)[0]
+        found = applier.values(frame, where, reads)[0]
         if found.dtype == pl.String:
             found = found.replace_strict(ACTIONS, range(len(ACTIONS)))
         return found.cast(pl.UInt8)

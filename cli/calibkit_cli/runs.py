@@ -5,7 +5,7 @@ Results are one of all inputs or, with ``-o DIR/``, one of each: all of them are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -19,6 +19,7 @@ from calibkit.models.kinds import view_of
 from calibkit.models.page import some_of
 from calibkit.options.option import Options, options_of
 from calibkit.registry.methods import STATES
+from calibkit.runtime.progress import Count
 from calibkit.runtime.threads import later, warm_up
 
 from . import declare
@@ -451,18 +452,6 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     write_frames(count.passing(made.frames), output, format=chosen, metadata=made.metadata)
     console.report_rows(count.rows, made.added)
     console.wrote(f"{count.rows:,} rows{said}")
-
-
-class Count(Struct):
-    """Counts the rows of frames as they pass."""
-
-    rows: int = 0
-
-    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield frames as they come."""
-        for frame in frames:
-            self.rows += frame.height
-            yield frame
 
 
 def show_plan(
