@@ -9,9 +9,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
@@ -65,7 +64,7 @@ class Step(Struct, frozen=True):
     def random(self) -> bool:
         """Whether chance, by the hash of a key, decides some rows."""
         model = self.model
-        return isinstance(model, BoundaryModel) and model.randomise is not msgspec.UNSET
+        return isinstance(model, BoundaryModel) and model.randomise is not UNSET
 
     @property
     def label(self) -> str:

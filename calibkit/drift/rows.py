@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
@@ -194,7 +193,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
             "boundaries"
         )
-    draws = any(one.randomise is not msgspec.UNSET for one in boundaries.values())
+    draws = any(one.randomise is not UNSET for one in boundaries.values())
     key = ROW_NUMBER if draws else None
     reads = applier.reads(source, Request(columns=options.elsewhere, key=key))
     names = {BOUNDARY: reads.needed}
@@ -281,7 +280,7 @@ def watched_of(
                 f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; "
                 "fit it on rows."
             )
-        if model.review_thresholds is not msgspec.UNSET:
+        if model.review_thresholds is not UNSET:
             raise UsageError(
                 f"{name}: drift compares what one threshold a level selects, and this one blocks and "
                 "reviews; judge it by evaluate --boundary."

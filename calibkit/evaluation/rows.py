@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
@@ -204,7 +203,7 @@ def rows_of(
 
 def _decisions(options: EvaluateOptions, decision: Numbers) -> dict[str, Numbers]:
     """Return decisions by name: of three-way ones what is blocked, and that with what is reviewed."""
-    if getattr(options.model, "review_thresholds", msgspec.UNSET) is msgspec.UNSET:
+    if getattr(options.model, "review_thresholds", UNSET) is UNSET:
         return {options.decision or BOUNDARY: decision}
     block, review = (
         (decision >= least).astype(np.uint8) for least in map(ACTIONS.index, ("block", "review"))

@@ -15,9 +15,8 @@ from math import ceil
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
@@ -183,7 +182,7 @@ class RowState(State):
         common = {_ROWS + name: kind for name, kind in one_schema(tables, {}).items()}
         payload = _Payload(text=any(map(_is_text, states)))
         first = states[0].header
-        header = new_header(first.kind, first.options, shards, msgspec.to_builtins(payload))
+        header = new_header(first.kind, first.options, shards, to_builtins(payload))
         files = tuple(file for state in states for file in state.files)
         return cls(header, pl.DataFrame(schema={**table.schema, **common}), files=files)
 
@@ -262,8 +261,8 @@ def row_state(
             )
         shard = _written(writer, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
-    payload = msgspec.to_builtins(_Payload(text=rows.text))
-    header = new_header(kind.KIND, msgspec.to_builtins(own), [shard], payload)
+    payload = to_builtins(_Payload(text=rows.text))
+    header = new_header(kind.KIND, to_builtins(own), [shard], payload)
     state = kind(header, table)
     return replace(state, files=(StateFile(header, kept.path, state.path),))
 

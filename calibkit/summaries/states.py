@@ -17,9 +17,8 @@ from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError, UsageError
@@ -60,7 +59,7 @@ O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 class Shard(Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """A part of the rows: a hash of its content, how many rows it has, and (if asked for) its files."""
 
-    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    hash: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
     rows: int
     files: tuple[str, ...] = ()
 
@@ -207,8 +206,8 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
     Raises `ModelError` if they hold nothing of the kind.
     """
     try:
-        return msgspec.convert(_interned(value), kind)
-    except msgspec.ValidationError as error:
+        return convert(_interned(value), kind)
+    except ValidationError as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
 
 

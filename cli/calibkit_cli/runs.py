@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 from msgspec import Struct
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
+    from calibkit.methods.boundary.run import Inputs
     from calibkit.models.model import Model
     from calibkit.models.page import Page
     from calibkit.options.apply import ApplyOptions
@@ -184,7 +185,7 @@ def write_models(
             if further is not None:
                 further(fitted, outputs)
             if line.apply is not None:
-                _apply(fitted.model, rows, options, line.apply, line.budget, console, outputs)
+                _apply(fitted.model, rows, options, line, console, outputs)
 
         files = {} if line.apply is None else {line.apply: f"{rows.rows:,} rows"}
         deliver_model(console, fitted, write, files)
@@ -207,8 +208,7 @@ def _apply(
     model: Model,
     source: Source,
     options: Any,
-    output: str,
-    memory: Memory,
+    line: FitLine,
     console: Console,
     outputs: Transaction,
 ) -> None:
@@ -218,14 +218,14 @@ def _apply(
     from calibkit.options.apply import ApplyOptions
 
     source.warnings = ()  # the fit has told of them
-    sources, files = [source], [output]
-    if is_directory_output(output):
-        sources, files = source.split(), directory_outputs(output, source.parts)
+    sources, files = [source], [str(line.apply)]
+    if is_directory_output(files[0]):
+        sources, files = source.split(), directory_outputs(files[0], source.parts)
         make_folders(files)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     for part, file in zip(sources, files, strict=True):
         try:
-            made = applied(model, asked, memory, options.workers, part, console.warn)
+            made = applied(model, asked, line.budget, options.workers, part, console.warn)
         except UsageError as error:
             error.message = f"--apply: {error.message}"
             if "--overwrite-columns" in error.message:
@@ -255,19 +255,7 @@ def _doubts(model: Model) -> Sequence[str]:
     return () if doubts is None else doubts(model)
 
 
-class Made(Protocol):
-    """A result with what is to be told of it."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What every user is told."""
-
-    @property
-    def details(self) -> Sequence[str]:
-        """What is said to those who ask for more."""
-
-
-def tell(console: Console, made: Made) -> None:
+def tell(console: Console, made: Fitted[Model] | Inputs) -> None:
     """Say the warnings of a result, and its details to those who ask for them."""
     console.warn(*made.warnings)
     console.detail(*made.details)

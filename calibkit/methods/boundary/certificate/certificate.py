@@ -45,7 +45,6 @@ from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.methods import METHODS, goal_of
 from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
-from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
 
@@ -385,7 +384,7 @@ def _fitted(
         found = found.spread(path.levels.of(leaves.astype(np.float64), leaves.size))
     summary, found = flatten(summary, found.counted(tally))
     tally = summary.tally.reweighted(goal.totals.classes)
-    if isinstance(goal, ThreeWay):
+    if isinstance(goal, three_way.ThreeWay):
         ceiling = three_way.solve(tally.points(every=True), goal, cap=1).ceiling
     else:
         ceiling = best_choice(tally.points(), goal, cap=1).ceiling
