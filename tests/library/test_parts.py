@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from calibkit.engines.work import (
     Look,
-    Opening,
     Shard,
+    ShardOpening,
     StateTask,
     Stretch,
     cuts,
@@ -39,7 +39,7 @@ from calibkit.summaries.states import join_states, merge_states
 from tests.local_engine import LocalEngine
 
 ROWS = 120
-OPENING = Opening(None, Memory(1))
+OPENING = ShardOpening(Memory(1))
 
 
 @pytest.fixture(scope="module")
