@@ -217,7 +217,6 @@ def state_on_cluster(
     shards: Sequence[Shard],
     opening: ShardOpening,
     address: str,
-    threads: int,
     *,
     divide: bool,
 ) -> State:
@@ -231,6 +230,7 @@ def state_on_cluster(
         method()
         later(2, warm_up)
 
+    threads: int = options.workers
     task = StateTask(partial(_state, method, options), opening.of_worker(address, threads))
     with DaskEngine(address, threads) as cluster:
         return state_of_all(

@@ -222,7 +222,8 @@ class RowState(State):
             for place, shard in enumerate(_blocks(one))
             if place >= train
         ]
-        with _Writer(file, self.table, {KEY: canonical_text(self.header)}, compression) as writer:
+        metadata = {KEY: canonical_text(self.header)}
+        with closing(_Writer(file, self.table, metadata, compression)) as writer:
             if train:
                 writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
@@ -248,7 +249,7 @@ def row_state(
     kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
     table = pl.DataFrame(schema=kinds)
     kept = Scratch()
-    with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
+    with closing(kept), closing(_Writer(kept, table, {}, "lz4")) as writer:
         known = None
         if train is not None:
             grown = _written(writer, train, _TRAIN, options)
@@ -335,10 +336,8 @@ class _Writer:
         options = ipc.IpcWriteOptions(compression=compression)
         self._file = ipc.new_file(file, schema, options=options)
 
-    def __enter__(self) -> _Writer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """End the file."""
         self._file.close()
 
     def block(self, frames: Iterable[pl.DataFrame]) -> None:

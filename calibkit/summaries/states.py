@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
+from typing import IO, Annotated, Any, Final, Generic, Protocol, TypeVar
 
 import polars as pl
 from msgspec import Meta, Struct, ValidationError, convert
@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.sinks import arrow_file
+from calibkit.files.sources import Source
 from calibkit.files.told import NOTHING, Noted, Told, together
 from calibkit.models.lineage import name_makers, record_makers
 from calibkit.models.model import Model, Provenance, canonical_text
@@ -31,12 +32,9 @@ from calibkit.numerics.hashes import merge_hashes
 from calibkit.options.option import Options
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import FitOptions, Threaded
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import merge_all
 from calibkit.version import __version__
-
-if TYPE_CHECKING:
-    from calibkit.files.sources import Source
-    from calibkit.runtime.memory import Memory
 
 T = TypeVar("T")
 KEY: Final = "calibkit"

@@ -156,7 +156,6 @@ def _state_far(
         shards,
         line.opening,
         line.dask,
-        options.workers,
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )
