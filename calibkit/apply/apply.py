@@ -88,7 +88,7 @@ class Application(Struct, frozen=True):
             gaps = where.numbers(np.flatnonzero(~present))
             frame = frame.filter(pl.Series(present))
             where = where.only(np.flatnonzero(present))
-        values = self.applier.values(frame, where, self.reads, self.options.request)
+        values = self.applier.values(frame, where, self.reads)
         added = [
             placed(values[place].alias(name), present)
             for name, place in zip(self.added, self.places, strict=True)

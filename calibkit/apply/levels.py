@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from calibkit.apply.apply import Application
 from calibkit.bins.binning import grid_levels
 from calibkit.bins.run import Binned, fit
-from calibkit.columns.rows import RowFinder, as_fitted
+from calibkit.columns.rows import RowFinder, arrays_as_fitted
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.kinds import LEVEL, Reads, Request
@@ -28,14 +28,9 @@ class LevelApplier:
         """Return score and uncertainty, as far as levels depend on them."""
         return Reads({role: column.name for role, column in self.placed.columns.items()})
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the levels."""
-        arrays = {
-            role: as_fitted(column, frame[column.name], where, finite=role != "score")
-            for role, column in self.placed.columns.items()
-        }
+        arrays = arrays_as_fitted(self.placed.columns, reads.needed, frame, where)
         return [
             pl.Series(grid_levels(self.placed.grid, arrays["score"], arrays.get("uncertainty")))
         ]

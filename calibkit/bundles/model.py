@@ -9,9 +9,8 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, ClassVar, TypeVar
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
@@ -65,7 +64,7 @@ class Step(Struct, frozen=True):
     def random(self) -> bool:
         """Whether chance, by the hash of a key, decides some rows."""
         model = self.model
-        return isinstance(model, BoundaryModel) and model.randomise is not msgspec.UNSET
+        return isinstance(model, BoundaryModel) and model.randomise is not UNSET
 
     @property
     def label(self) -> str:
@@ -306,25 +305,23 @@ class BundleApplier:
             optional.update(dict.fromkeys(name for name in own.optional if name not in made))
             made.update((name, pl.Float64()) for name in step.columns.values())
         others = tuple(name for name in optional if name not in needed.values())
-        return Reads(needed, others, (*written, ACTION))
+        return Reads(needed, others, (*written, ACTION), request)
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the columns of all parts, and the action."""
-        made = self.made(frame, where, request)
+        made = self.made(frame, where)
         action = pl.repeat(PASS, frame.height, dtype=pl.String, eager=True)
         for step in reversed(self.steps):
             if step.decides:
                 action = action.set(made[step.columns["decision"]] == 1, str(step.name))
         return [*made.values(), action.alias(ACTION)]
 
-    def made(self, frame: pl.DataFrame, where: RowFinder, request: Request) -> dict[str, pl.Series]:
+    def made(self, frame: pl.DataFrame, where: RowFinder) -> dict[str, pl.Series]:
         """Return the columns of all parts."""
         made: dict[str, pl.Series] = {}
         for step, own in zip(self.steps, self.own_reads, strict=True):
             seen = frame.with_columns(**made)
-            columns = step.applier.values(seen, where, own, step.request(request, made))
+            columns = step.applier.values(seen, where, own)
             for name, values in zip(step.columns.values(), columns, strict=True):
                 made[name] = values.alias(name)
         return made

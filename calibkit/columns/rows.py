@@ -6,7 +6,7 @@ offend.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn, cast
 
@@ -370,6 +370,19 @@ def as_fitted(
     )
     single = column.dtype == "float32"
     return _on_scale(values, where, column.scale or "", advice, finite=finite, single=single)
+
+
+def arrays_as_fitted(
+    columns: Mapping[str, Column], names: Mapping[str, str], frame: pl.DataFrame, where: RowFinder
+) -> dict[str, Numbers]:
+    """Return columns by role as `as_fitted` does; a threshold has a side for infinite scores too.
+
+    `columns` are those of the fit, `names` what the frame calls them.
+    """
+    return {
+        role: as_fitted(columns[role], frame[name], where, finite=role != "score")
+        for role, name in names.items()
+    }
 
 
 def weightless(file: str | None, column: str | None, rows: int) -> DataError:

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
@@ -94,7 +93,7 @@ class Drift(Shown, Struct, frozen=True):
         values = self.metrics.metrics[name][ALL]
         found: dict[str, Any] = {key: values[key] for key in HEADLINE if key in values}
         if name in self.certificates:
-            found["certificate"] = msgspec.to_builtins(self.certificates[name])
+            found["certificate"] = to_builtins(self.certificates[name])
         if self.assumes is not None:
             ends = self.metrics.intervals[name][ESTIMATED]
             found[ESTIMATED] = {"assumes": self.assumes} | {

@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
@@ -101,7 +100,6 @@ class Watch(Struct, frozen=True):
     watched: Sequence[Watched]
     reads: Reads
     applier: Any
-    request: Request
     calibrated: Callable[[pl.DataFrame, RowFinder], Numbers] | None = None
 
     @property
@@ -195,9 +193,9 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
             "boundaries"
         )
-    draws = any(one.randomise is not msgspec.UNSET for one in boundaries.values())
-    request = Request(columns=options.elsewhere, key=ROW_NUMBER if draws else None)
-    reads = applier.reads(source, request)
+    draws = any(one.randomise is not UNSET for one in boundaries.values())
+    key = ROW_NUMBER if draws else None
+    reads = applier.reads(source, Request(columns=options.elsewhere, key=key))
     names = {BOUNDARY: reads.needed}
     if isinstance(applier, BundleApplier):
         own = zip(applier.steps, applier.own_reads, strict=True)
@@ -207,7 +205,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
         if one.weight is not None:
             source.require([one.weight], "--weight (the model was fitted on weighted rows)")
     check_makers(model, options.elsewhere, source)
-    watch = Watch(options, watched, reads, applier, request)
+    watch = Watch(options, watched, reads, applier)
     if options.estimate:
         _check_probabilities(options, watched)
     if options.calibrator is None:
@@ -217,7 +215,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     check_makers(options.calibrator, {}, source)
 
     def calibrated(frame: pl.DataFrame, where: RowFinder) -> Numbers:
-        made: pl.Series = maker.values(frame, where, made_from, Request())[0]
+        made: pl.Series = maker.values(frame, where, made_from)[0]
         return made.to_numpy()
 
     needed = {f"calibrator {role}": name for role, name in made_from.needed.items()}
@@ -282,7 +280,7 @@ def watched_of(
                 f"{name}: this boundary was fitted on a grid and keeps no reference to compare with; "
                 "fit it on rows."
             )
-        if model.review_thresholds is not msgspec.UNSET:
+        if model.review_thresholds is not UNSET:
             raise UsageError(
                 f"{name}: drift compares what one threshold a level selects, and this one blocks and "
                 "reviews; judge it by evaluate --boundary."
@@ -316,7 +314,7 @@ def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
             judged = _labels(watch.options, frame, where)
             probability = None if watch.calibrated is None else watch.calibrated(frame, where)
             if isinstance(watch.applier, BundleApplier):
-                frame = frame.with_columns(**watch.applier.made(frame, where, watch.request))
+                frame = frame.with_columns(**watch.applier.made(frame, where))
             for one in watch.watched:
                 every[one.name] = _sums(one, frame, where, judged, probability, watch.options)
         found = found.merge(Counts(every, *numbers))
@@ -351,10 +349,7 @@ def _sums(
     model, heavy = one.model, np.ones(frame.height)
     if one.weight is not None:
         heavy = readers.weight_column(frame[one.weight], where)
-    values = {
-        role: readers.as_fitted(model.columns[role], frame[name], where, finite=role != "score")
-        for role, name in one.names.items()
-    }
+    values = readers.arrays_as_fitted(model.columns, one.names, frame, where)
     by = model.columns.get("by")
     segments = None if by is None else frame[by.name]
     chance = probabilities(model, values["score"], spread_of(model, values), segments)

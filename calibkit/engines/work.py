@@ -8,7 +8,7 @@ loading them takes as long as a worker needs for some million rows.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate, pairwise
@@ -21,18 +21,17 @@ from msgspec.structs import replace
 
 from calibkit.engines.dask import LOCAL, DaskEngine
 from calibkit.errors import CalibkitError, DataError, UsageError
-from calibkit.files.formats import TEXT_FORMATS, Dialect, Mark, suffix_format
+from calibkit.files.formats import TEXT_FORMATS, Mark, Opening, suffix_format
 from calibkit.files.paths import STDIN, Named, find_files, is_remote
 from calibkit.files.table import check_rows
 from calibkit.files.told import NOTHING, Noted, together
 from calibkit.files.told import Told as TextTold
 from calibkit.options.apply import ApplyOptions
 from calibkit.runtime.memory import Memory
+from calibkit.runtime.progress import Count
 from calibkit.runtime.threads import later, warm_up
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
     from calibkit.summaries.states import Run, State
@@ -68,24 +67,17 @@ class Shard(Struct, frozen=True):
     stretch: Stretch | None = None
 
 
-class Opening(Struct, frozen=True):
-    """How shards are opened; see `calibkit.files.sources.open_source`."""
+class ShardOpening(Opening, frozen=True):
+    """How shards are opened."""
 
-    input_format: str | None
     memory: Memory
-    dialect: Dialect | None = None
 
     def open(self, shard: Shard) -> Source:
         """Return a shard's rows, which messages call by the name that the user knows."""
         from calibkit.files.sources import open_source
 
         try:
-            source = open_source(
-                [Named(shard.path, shard.name, shard.relative)],
-                input_format=self.input_format,
-                memory=self.memory,
-                dialect=self.dialect,
-            )
+            source = open_source([Named(shard.path, shard.name, shard.relative)], self)
             if shard.stretch is None:
                 return source
             check_rows(shard.name, shard.stretch.of, source.rows)
@@ -95,15 +87,15 @@ class Opening(Struct, frozen=True):
             error.file = shard.name
             raise
 
-    def of_worker(self, address: str, threads: int) -> Opening:
+    def of_worker(self, address: str, threads: int) -> ShardOpening:
         """Return how a worker opens them: of this machine, a process a thread, all share the memory."""
         if address != LOCAL:
             return self
         return replace(self, memory=replace(self.memory, bytes=self.memory.bytes // threads))
 
-    def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> Opening:
+    def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> ShardOpening:
         """Return how shards are opened where the decimal marks of one settle those of all."""
-        dialect = self.dialect or Dialect()
+        dialect = self.dialect
         texts = [s for s in shards if (self.input_format or suffix_format(s.path)) in TEXT_FORMATS]
         if dialect.decimal is not None or len(texts) < 2:
             return self
@@ -123,7 +115,7 @@ def shards_of(inputs: Sequence[str]) -> list[Shard]:
     ]
 
 
-def divided(engine: DaskEngine, shards: Sequence[Shard], opening: Opening) -> list[Shard]:
+def divided(engine: DaskEngine, shards: Sequence[Shard], opening: ShardOpening) -> list[Shard]:
     """Return files with the large ones among them in parts, so that all workers have a part each.
 
     Only those that are much more than a worker's share are looked at.
@@ -169,7 +161,7 @@ class Look(Struct, frozen=True):
     marks: tuple[Mark, ...] = ()
 
 
-def _look(opening: Opening, shard: Shard, *, to_cut: bool) -> Look:
+def _look(opening: ShardOpening, shard: Shard, *, to_cut: bool) -> Look:
     """Return what a file tells that is to be cut, or read alike; nothing of one that is damaged."""
     with suppress(Exception):  # what is wrong with a file is said where its rows are read
         source = opening.open(shard)
@@ -205,7 +197,7 @@ class StateTask(Struct, frozen=True):
     """
 
     make: Callable[[Source], State]
-    opening: Opening
+    opening: ShardOpening
 
     def __call__(self, shard: Shard) -> State:
         """Return the state of a shard."""
@@ -223,9 +215,8 @@ def state_on_cluster(
     method: Callable[[], Run[Any, Any]],
     options: Any,
     shards: Sequence[Shard],
-    opening: Opening,
+    opening: ShardOpening,
     address: str,
-    threads: int,
     *,
     divide: bool,
 ) -> State:
@@ -239,6 +230,7 @@ def state_on_cluster(
         method()
         later(2, warm_up)
 
+    threads: int = options.workers
     task = StateTask(partial(_state, method, options), opening.of_worker(address, threads))
     with DaskEngine(address, threads) as cluster:
         return state_of_all(
@@ -304,7 +296,7 @@ class ApplyTask(Struct, frozen=True):
 
     model: Model
     options: ApplyOptions
-    opening: Opening
+    opening: ShardOpening
 
     def __call__(self, order: Order) -> Told:
         """Write a shard's rows with the added columns; return what is to be told."""
@@ -315,17 +307,10 @@ class ApplyTask(Struct, frozen=True):
         source = self.opening.open(order)
         plan = apply.plan_application(self.model, source, self.options)
         said: list[str] = []
-        rows = 0
-
-        def frames() -> Iterator[pl.DataFrame]:
-            nonlocal rows
-            for frame in plan.frames(self.opening.memory, 1, said.append):
-                rows += frame.height
-                yield frame
-
-        about = footer(plan.made_by) or None
-        write_frames(frames(), order.output, metadata=about, place=order.place)
-        return Told(rows, tuple(plan.added), tuple(said), source.told, source.noted)
+        count, about = Count(), footer(plan.made_by) or None
+        frames = count.passing(plan.frames(self.opening.memory, 1, said.append))
+        write_frames(frames, order.output, metadata=about, place=order.place)
+        return Told(count.rows, tuple(plan.added), tuple(said), source.told, source.noted)
 
 
 def apply_on_cluster(

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
@@ -204,7 +203,7 @@ def rows_of(
 
 def _decisions(options: EvaluateOptions, decision: Numbers) -> dict[str, Numbers]:
     """Return decisions by name: of three-way ones what is blocked, and that with what is reviewed."""
-    if getattr(options.model, "review_thresholds", msgspec.UNSET) is msgspec.UNSET:
+    if getattr(options.model, "review_thresholds", UNSET) is UNSET:
         return {options.decision or BOUNDARY: decision}
     block, review = (
         (decision >= least).astype(np.uint8) for least in map(ACTIONS.index, ("block", "review"))
@@ -284,7 +283,7 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     check_makers(model, apply.columns, source)
 
     def decide(frame: pl.DataFrame, where: RowFinder) -> pl.Series:
-        found = applier.values(frame, where, reads, apply)[0]
+        found = applier.values(frame, where, reads)[0]
         if found.dtype == pl.String:
             found = found.replace_strict(ACTIONS, range(len(ACTIONS)))
         return found.cast(pl.UInt8)

@@ -27,8 +27,7 @@ from calibkit.expressions.nodes import MISSING, Node, Number, Ref, when
 from calibkit.expressions.program import Program, Scores
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
-from calibkit.models import kinds as applier
-from calibkit.models.kinds import KINDS
+from calibkit.models import kinds
 from calibkit.models.model import Column, Model
 from calibkit.options.apply import ApplyOptions, ExportOptions
 from calibkit.version import __version__
@@ -59,7 +58,7 @@ _PLACE = "calibkit_place"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Request(applier.Request):
+class Request(kinds.Request):
     """How a model is exported: see also `calibkit.models.kinds.Request`."""
 
     #: The columns that a pattern of class probabilities stands for, where a file tells.
@@ -80,13 +79,13 @@ class Request(applier.Request):
 def program_of(model: Model, request: Request) -> Program:
     """Return what a model computes; a kind that cannot be exported and a needless key are refused."""
     said = f"a model of kind {model.kind!r}"
-    if model.kind not in KINDS:
-        raise UsageError(f"{said} cannot be exported{nearest(model.kind, KINDS)}.")
+    if model.kind not in kinds.KINDS:
+        raise UsageError(f"{said} cannot be exported{nearest(model.kind, kinds.KINDS)}.")
     keyed = request.key is not None or request.seed is not None
     if keyed and model.kind not in ("boundary", "bundle"):  # which know whether they are
         raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
     program = Program()
-    program.finish(KINDS[model.kind].translate()(program, model, request))
+    program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
     return program
 
 
@@ -97,7 +96,7 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
     program.bundled = True
     outputs: dict[str, Node] = {}
     for step in steps:
-        translate = KINDS[step.model.kind].translate()
+        translate = kinds.KINDS[step.model.kind].translate()
         found = translate(program, step.model, step.request(request, outputs))
         for own, name in step.columns.items():  # which the parts after it may read
             outputs[name] = program.available[name] = bound = program.bind("made", found[own])
@@ -107,12 +106,12 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
         if program.rising is not None:
             program.inverses[step.columns["calibrated"]] = program.rising
             program.rising = None
-    action: Node = nodes.Text(applier.PASS)
+    action: Node = nodes.Text(kinds.PASS)
     for step in reversed(steps):
         if step.decides:
             fires = outputs[step.columns["decision"]].equals(1.0)
             action = when(fires, nodes.Text(str(step.name)), action)
-    outputs[applier.ACTION] = action
+    outputs[kinds.ACTION] = action
     lacks = nodes.Lacks(tuple(program.needed))
     return {name: when(lacks, MISSING, value) for name, value in outputs.items()}
 

@@ -35,7 +35,6 @@ def translate_calibrator(
 ) -> dict[str, Node]:
     """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
     if model.classes is not msgspec.UNSET:
-        assert isinstance(model.classes, list)
         needed, prediction = _read_classes(program, model, model.classes, request)
         logits = _moved(model.logit_map, _logits_of(program, model, prediction))
         found = _named("calibrated", model.classes, _softmax(program, logits))

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.errors import UsageError, nearest
+from calibkit.runtime.memory import Memory
 
 _SUFFIXES: Final = {
     "parquet": (".parquet", ".pq"),
@@ -186,6 +187,14 @@ class Dialect(Struct, frozen=True):
         if self.encoding not in (None, UTF8):
             found.append(f"encoding {self.encoding}")
         return found
+
+
+class Opening(Struct, frozen=True):
+    """How inputs are opened."""
+
+    memory: Memory | None = None  # beyond which text is parsed in batches; None holds its rows
+    input_format: str | None = None  # of all inputs; None tells it by suffix, or by leading bytes
+    dialect: Dialect = Dialect()  # how text is written, and the type of its fractional numbers
 
 
 def codec(name: str) -> str:

@@ -16,7 +16,7 @@ import polars as pl
 
 from calibkit.arrays import Int64s, Numbers
 from calibkit.errors import UsageError
-from calibkit.files.formats import Dialect
+from calibkit.files.formats import Dialect, Opening
 from calibkit.files.sources import Source, open_source
 
 
@@ -61,7 +61,7 @@ def open_frame(frame: Frame, name: str = "frame", *, dialect: Dialect | None = N
     `DataError` for no rows, or a damaged file.
     """
     if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)], dialect=dialect)
+        return open_source([os.fspath(frame)], Opening(dialect=dialect or Dialect()))
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name, dialect)

@@ -20,7 +20,6 @@ from itertools import chain
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event
-from types import TracebackType
 from typing import IO, Any, Final, Self
 
 import polars as pl
@@ -64,12 +63,7 @@ class Transaction:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         try:
             if kind is None:
                 for output, write in self._streams:
@@ -102,19 +96,12 @@ class Transaction:
         """Add an output with the content `data`."""
         self.write(lambda file: file.write(data), output)
 
-    def write_frames(
-        self,
-        frames: Iterable[pl.DataFrame],
-        output: str,
-        *,
-        format: str | None = None,  # noqa: A002 (the word of options)
-        metadata: dict[str, str] | None = None,
-    ) -> None:
+    def write_frames(self, frames: Iterable[pl.DataFrame], output: str, **about: Any) -> None:
         """Add a table as an output; the parameters are those of the function `write_frames`.
 
         The frames of a file are made and written here, those of a stream when the block ends.
         """
-        self.write(_table(frames, output, format, metadata), output)
+        self.write(_table(frames, output, **about), output)
 
     def expect(self, output: str) -> str:
         """Add a file that others write, perhaps on other machines; return where they have to.
@@ -163,11 +150,11 @@ def write_frames(
 
     Raises `UsageError` if the suffix is unknown; else what `calibkit.files.explain.writing` says.
     """
+    write = _table(frames, output, format, metadata)
     if place is None:
         with Transaction() as outputs:
-            outputs.write_frames(frames, output, format=format, metadata=metadata)
+            outputs.write(write, output)
         return
-    write = _table(frames, output, format, metadata)
     with writing(output):
         Path(place).unlink(missing_ok=True)
         _write_synced(Path(place), Path(output), write)
@@ -216,11 +203,11 @@ def _write_synced(temporary: Path, final: Path, write: Write) -> None:
 def _table(
     frames: Iterable[pl.DataFrame],
     output: str,
-    format_name: str | None,
-    metadata: dict[str, str] | None,
+    format: str | None = None,  # noqa: A002 (the word of options)
+    metadata: dict[str, str] | None = None,
 ) -> Write:
     """Return what writes a table to a file; the parameters are those of `write_frames`."""
-    known = format_name or suffix_format(output)
+    known = format or suffix_format(output)
     if known is None:
         raise unknown_suffix(output, "--output-format")
     if known == "xlsx":

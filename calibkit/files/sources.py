@@ -22,7 +22,7 @@ from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files import formats
 from calibkit.files.excel import excel_table
 from calibkit.files.explain import reading, repeated_name
-from calibkit.files.formats import Dialect
+from calibkit.files.formats import Dialect, Opening
 from calibkit.files.paths import STDIN, Part, find_files, is_remote
 from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
@@ -34,6 +34,9 @@ from calibkit.runtime.progress import tell
 
 #: What stands for null in the name of a folder.
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+#: Inputs that are said nothing of.
+AS_TOLD = Opening()
 
 
 def _open(
@@ -137,14 +140,7 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
 class Source:
     """All inputs of a command as one table, in the order of `parts`; see `open_source`."""
 
-    def __init__(
-        self,
-        tables: Sequence[Table],
-        *,
-        input_format: str | None = None,
-        memory: Memory | None = None,
-        dialect: Dialect | None = None,
-    ) -> None:
+    def __init__(self, tables: Sequence[Table], opening: Opening = AS_TOLD) -> None:
         self._tables = in_one_schema(tables)
         self._ends = list(accumulate(table.rows for table in tables))
         self.schema: Schema = self._tables[0].schema  # columns from folder names come last
@@ -158,8 +154,8 @@ class Source:
         self._unusual = tuple((one.part.path, one.remarks) for one in tables if one.remarks)
         #: What users are told of how inputs were read, a line each; it grows with `require`.
         self.remarks = self.noted.lines
-        self.input_format, self.memory = input_format, memory
-        self.dialect = dialect or Dialect()
+        self.memory, self.input_format = opening.memory, opening.input_format
+        self.dialect = opening.dialect
         self.whole = True  # these are all rows, not a window of them
         self._begin = 0  # how many rows of the first part stand before the window
         self._dates: str | None = None  # how dates are written, where some were read
@@ -194,7 +190,8 @@ class Source:
             raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
         if not frame.height:
             raise DataError.of(name, "the frame is empty (0 rows)")
-        return cls([Table.of(Part(name, "arrow", name), frame)], dialect=dialect)
+        opening = Opening(dialect=dialect or Dialect())
+        return cls([Table.of(Part(name, "arrow", name), frame)], opening)
 
     def beside(self, rows: Any, name: str) -> Source:
         """Return further rows: files opened as these were, or a frame, which messages call `name`.
@@ -204,12 +201,8 @@ class Source:
         one = isinstance(rows, str | os.PathLike)
         if not one and not (isinstance(rows, tuple | list) and rows):
             return Source.from_frame(rows, name)
-        return open_source(
-            [os.fspath(rows)] if one else rows,
-            input_format=self.input_format,
-            memory=self.memory,
-            dialect=self.dialect,
-        )
+        opening = Opening(self.memory, self.input_format, self.dialect)
+        return open_source([os.fspath(rows)] if one else rows, opening)
 
     def require(self, columns: Sequence[str], role: str = "column") -> None:
         """See to it that columns are there, and are read as their role needs it.
@@ -404,34 +397,19 @@ def _misread(names: Sequence[str]) -> str:
     return ""
 
 
-def open_source(
-    inputs: Sequence[str],
-    *,
-    input_format: str | None = None,
-    memory: Memory | None = None,
-    dialect: Dialect | None = None,
-) -> Source:
+def open_source(inputs: Sequence[str], opening: Opening = AS_TOLD) -> Source:
     """Open the inputs of a command and check that they have one schema.
 
-    Parameters
-    ----------
-    inputs
-        Files, globs, folders (searched recursively; names that begin with ``.`` or ``_`` are
-        left out) or ``-`` for standard input.  Messages and models call a `Named` one as it says.
-    input_format
-        The format of all inputs; None tells it by suffix, that of a stream by leading bytes.
-    memory
-        A budget beyond which text files are parsed in batches; None holds their rows.
-    dialect
-        How text is written, and the type of its fractional numbers; None tells it from the text.
+    Inputs are files, globs, folders (searched recursively; names that begin with ``.`` or ``_`` are
+    left out) or ``-`` for standard input.  Messages and models call a `Named` one as it says.
 
     Raises `UsageError`: no such file, an unreadable file or one of unknown format; `DataError`: an
     empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
     could not read.
     """
-    found, asked = find_files(inputs), dialect or Dialect()
-    forced = None if input_format is None else formats.named_format(input_format, "--input-format")
-    tables = [_open(path, relative, forced, memory, asked) for path, relative in found]
-    return Source(
-        settled(tables, asked.marks), input_format=input_format, memory=memory, dialect=asked
-    )
+    found, forced = find_files(inputs), opening.input_format
+    if forced is not None:
+        forced = formats.named_format(forced, "--input-format")
+    memory, dialect = opening.memory, opening.dialect
+    tables = [_open(path, relative, forced, memory, dialect) for path, relative in found]
+    return Source(settled(tables, dialect.marks), opening)

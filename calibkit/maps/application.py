@@ -40,9 +40,7 @@ class CalibratorApplier:
         more = tuple(used[role] for role in (SEGMENTS,) if role in used)
         return Reads({"score": used["score"]}, more)
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the calibrated probabilities."""
         score = self._scores(frame[reads.needed["score"]], where)
         scale, threads = self.model.columns["score"].measure, pl.thread_pool_size()
@@ -133,9 +131,7 @@ class ClassApplier:
         needed = {name: name for name in self.columns.match(source, request)}
         return Reads(needed, (), self.columns.as_in_input(source, self.added))
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the calibrated class probabilities."""
         logits, width = self.columns.read(frame, where), len(self.added)
         if self.model.columns["probs"].scale != "logit":

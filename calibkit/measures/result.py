@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from calibkit.models.model import Range, Shown, decode_as
 
@@ -97,7 +96,7 @@ class Metrics(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
     metrics: Values
     intervals: dict[str, dict[str, dict[str, Interval]]] = {}
     differences: dict[str, dict[str, dict[str, Difference]]] = {}
-    resolution: Coarse | msgspec.UnsetType = msgspec.UNSET
+    resolution: Coarse | UnsetType = UNSET
 
     def interval(self, score: str, part: str, metric: str) -> Interval:
         """Return the interval of a metric; its ends are None where it has none."""

@@ -44,12 +44,13 @@ class Request:
 
 @dataclass(frozen=True)
 class Reads:
-    """The columns that an application reads."""
+    """The columns that an application reads, and the request that they are read for."""
 
     needed: dict[str, str]  # of each role without whose value a row has no result
     #: Those whose missing values mean something to the model, or which it checks itself.
     optional: tuple[str, ...] = ()
     written: tuple[str, ...] | None = None  # the order of the added columns; None: as added
+    request: Request = Request()
 
 
 class Applier(Protocol):
@@ -60,9 +61,7 @@ class Applier(Protocol):
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the columns to read, after refusing options and columns that do not fit."""
 
-    def values(
-        self, frame: pl.DataFrame, where: Any, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: Any, reads: Reads) -> list[pl.Series]:
         """Return the added columns of rows that have every needed value, in the order of `added`.
 
         `where` (a `calibkit.columns.rows.RowFinder`) finds these rows in the inputs; there may be none.

@@ -14,7 +14,6 @@ from msgspec import Struct
 from calibkit.arrays import Floats
 from calibkit_kernels import newton as kernels
 from calibkit_kernels.classes import dot
-from calibkit_kernels.newton import FLAT, FREE, RISING
 
 Evaluate = Callable[[Floats], tuple[float, Floats]]
 #: Value, gradient and Hessian (of which the lower half counts) at a point.
@@ -52,7 +51,7 @@ def newton(
     *,
     kinds: Sequence[int] | None = None,
     scale: float = 1.0,
-    slope: float = FLAT,
+    slope: float = kernels.FLAT,
     decrement: float = 0.0,
     ridge: float = 0.0,
     last_step: bool = True,
@@ -70,9 +69,9 @@ def newton(
     the function falls in every step.  Without a finite minimum the search ends somewhere far out.
     """
     places = np.array(start, np.float64)
-    own = np.array([FREE] * places.size if kinds is None else kinds, np.int64)
+    own = np.array([kernels.FREE] * places.size if kinds is None else kinds, np.int64)
     points = np.zeros((kernels.MATRIX + places.size, places.size))
-    points[kernels.AHEAD] = np.where(own == RISING, np.maximum(places, 0.0), places)
+    points[kernels.AHEAD] = np.where(own == kernels.RISING, np.maximum(places, 0.0), places)
     state = np.empty(8)
     kernels.begin(scale, slope, decrement, ridge, state)
     said = kernels.GO
@@ -88,7 +87,7 @@ def newton(
     )
 
 
-def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = FLAT) -> Minimum:
+def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = kernels.FLAT) -> Minimum:
     """Minimise a function by L-BFGS with a weak Wolfe line search, from a point of finite value.
 
     `evaluate` returns value and gradient at a point; the value may be infinite, never NaN.  The search

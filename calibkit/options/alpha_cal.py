@@ -7,7 +7,6 @@ from typing import Final, Literal
 from calibkit.options import shared
 from calibkit.options.calibrate import Penalties, of_method, one_pattern, penalties
 from calibkit.options.option import listed
-from calibkit.options.shared import of_patterns
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")
@@ -27,7 +26,7 @@ class AlphaOptions(shared.FitOptions):
       calibkit alpha-cal votes.csv --probs 'p_*' --counts 'n_*' --features 'embedding_*' -o alpha.json
     """
 
-    features: shared.Names | None = of_patterns(
+    features: shared.Names | None = shared.of_patterns(
         "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
         "(the logarithms of the probabilities, sorted).",
         shown="alpha0 is constant",

@@ -16,7 +16,6 @@ from calibkit.options import shared
 from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import inside, listed, option
-from calibkit.options.shared import named_column, of_columns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -184,11 +183,11 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
     test: shared.FrameLike | None = of_method(
         "Labelled rows to judge the boundary.", "FILE", path=True
     )
-    value: str | None = named_column(
+    value: str | None = shared.named_column(
         "Column of values: recall is the share of its sum among the positives.",
         shown="none: recall counts rows",
     )
-    uncertainty: shared.Names | None = named_column(
+    uncertainty: shared.Names | None = shared.named_column(
         f"{shared.UNCERTAINTY_HELP} Several (A,B): levels are leaves of a partition of them.",
         shown="uncertainty, if the file has it",
         many="commas",
@@ -206,7 +205,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         least=0,
         shown="50 with --bound each, else 0",
     )
-    calibrator: shared.ModelLike | None = of_columns(
+    calibrator: shared.ModelLike | None = shared.of_columns(
         "The model that made the score column: scores made by another are refused from then "
         "on. Parquet files written by apply record it themselves.",
         "MODEL",

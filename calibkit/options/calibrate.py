@@ -13,7 +13,6 @@ from msgspec import Struct
 from calibkit.errors import UsageError, nearest
 from calibkit.options import shared
 from calibkit.options.option import option
-from calibkit.options.shared import Names, Seed, Threaded, of_input
 
 of_method = partial(option, group="Method")
 
@@ -51,7 +50,7 @@ def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-def one_pattern(probs: Names | None) -> str:
+def one_pattern(probs: shared.Names | None) -> str:
     """Return the pattern of one predictor's class probabilities."""
     patterns = tuple(probs or ("prob_*",))
     if len(patterns) > 1:
@@ -97,7 +96,7 @@ AUTO: Final = "auto"
 AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit it", fields=())
 
 
-class MapOptions(Threaded):
+class MapOptions(shared.Threaded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
     targets: Literal["smoothed", "mle"] | None = of_method(
@@ -118,7 +117,7 @@ class MapOptions(Threaded):
     negatives_kept: float | None = of_method(
         "For prior-shift: the share of the negatives that the training rows kept.", "R"
     )
-    seed: Seed = 0
+    seed: shared.Seed = 0
 
 
 #: Options that mean nothing for class probabilities.
@@ -170,7 +169,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     clip: float | None = of_method(
         "Keep results this far from 0 and 1; 0: as they are.", "EPS", least=0, shown="1/(rows+2)"
     )
-    out_of_range: Literal["error", "clip"] | None = of_input(
+    out_of_range: Literal["error", "clip"] | None = shared.of_input(
         "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"
     )
     probs: shared.Probs = None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal, cast
 from calibkit.errors import ModelError, UsageError
 from calibkit.options import shared
 from calibkit.options.option import listed, option
-from calibkit.options.shared import of_patterns
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
@@ -30,7 +29,7 @@ class VadOptions(shared.FitOptions):
       calibkit vad unlabelled.csv --calibrator cal.json --train-input like_training.csv -o vad.json
     """
 
-    members: shared.Names = of_patterns(
+    members: shared.Names = shared.of_patterns(
         "Scores of replicate predictors, first the one in service (names and globs; commas "
         "or repetition).",
         default=("score_*",),

@@ -6,7 +6,6 @@ from typing import Annotated, Literal
 
 from calibkit.options import shared
 from calibkit.options.option import Options
-from calibkit.options.shared import named_column, of_patterns
 
 
 class ValidateOptions(Options):
@@ -25,13 +24,13 @@ class ValidateOptions(Options):
       calibkit validate calib.parquet --json | jq '.findings[] | select(.level == "error")'
     """
 
-    score: shared.Names | None = named_column(
+    score: shared.Names | None = shared.named_column(
         shared.SCORE_HELP[:-1] + "; may be repeated.",
         shown="score, if the input has it",
         many="commas",
     )
     scale: shared.Scale = "probability"
-    label: str | None = named_column(
+    label: str | None = shared.named_column(
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )
@@ -42,7 +41,7 @@ class ValidateOptions(Options):
     groups: shared.Groups = None
     time: shared.Time = None
     by: shared.By = None
-    members: shared.Names | None = of_patterns(
+    members: shared.Names | None = shared.of_patterns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
         shown="score_*, if the input has them",
     )

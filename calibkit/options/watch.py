@@ -9,7 +9,6 @@ from calibkit.errors import UsageError
 from calibkit.options import shared
 from calibkit.options.apply import OfModel
 from calibkit.options.option import inside, option
-from calibkit.options.shared import named_column, of_output
 
 of_estimate = partial(option, group="Without labels")
 
@@ -30,16 +29,16 @@ class DriftOptions(OfModel, shared.Threaded):
       calibkit drift service.json march.csv --label label --fail-if 'precision.high < fit/precision'
     """
 
-    label: str | None = named_column(
+    label: str | None = shared.named_column(
         "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
     )
     positive: Annotated[str | None, shared.Labelled] = None
     unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
-    weight: str | None = named_column(
+    weight: str | None = shared.named_column(
         "Column with non-negative weights: a weight 2 is two rows.",
         shown="as the model names it, if it was fitted on weighted rows",
     )
-    confidence: float = of_output("Confidence of the intervals.", "C", default=0.95)
+    confidence: float = shared.of_output("Confidence of the intervals.", "C", default=0.95)
     estimate: bool = of_estimate(
         "Estimate precision, recall and AUC without labels, from calibrated scores.", default=False
     )
@@ -106,7 +105,7 @@ class WatchOptions(OfModel, shared.Labelled):
         shared.ModelLike, option("A boundary (JSON).", "MODEL", argument=True, read=shared.model_of)
     ]
     state: Annotated[
-        str, of_output("File of the counts so far: read if it exists, then written.", "FILE")
+        str, shared.of_output("File of the counts so far: read if it exists, then written.", "FILE")
     ]
     precision: Any = _promise("P", "Each night's precision is at least this.")
     recall: Any = _promise("R", "Each night's recall is at least this.")
@@ -126,16 +125,16 @@ class WatchOptions(OfModel, shared.Labelled):
         read=inside,
         text=str,
     )
-    period: str | None = named_column(
+    period: str | None = shared.named_column(
         "Column with the night of a row: a date, a time or a whole number.",
         shown="none: each run is the next night",
     )
-    labelled_at: str | None = named_column(
+    labelled_at: str | None = shared.named_column(
         "Column with the night on which a label arrived, to which its row belongs; a row "
         "without one has no label yet.",
         shown="as --period",
     )
-    weight: str | None = named_column(
+    weight: str | None = shared.named_column(
         "Column with the sampling weight of a row: one over the chance that it was drawn for a label.",
         shown="none: each row counts once",
     )

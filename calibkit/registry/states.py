@@ -16,7 +16,6 @@ from calibkit.files.streams import Scratch
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
 from calibkit.summaries import states
-from calibkit.summaries.states import State, Stored
 
 
 class _Start(msgspec.Struct):
@@ -25,7 +24,7 @@ class _Start(msgspec.Struct):
     version: int
 
 
-def read_state(path: str) -> State:
+def read_state(path: str) -> states.State:
     """Return the state in a file; ``-`` is standard input."""
     if path != STDIN:
         return state_of(Path(path), path)
@@ -35,7 +34,7 @@ def read_state(path: str) -> State:
     return state_of(kept.path, path)
 
 
-def state_of(data: Stored, path: str) -> State:
+def state_of(data: states.Stored, path: str) -> states.State:
     """Return the state of a file, or of the bytes of one, which messages call `path`."""
     with states.opened(data, path) as found:
         text: bytes | None = (found.schema.metadata or {}).get(states.KEY.encode())

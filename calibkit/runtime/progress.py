@@ -6,7 +6,9 @@ One listener a process: the command line's, where somebody looks; nobody listens
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from msgspec import Struct
 
 T = TypeVar("T")
 
@@ -26,6 +28,18 @@ def tell(done: int, total: int, what: str = "rows") -> None:
     """Tell who listens how far the run has come."""
     for listener in _listeners:
         listener(done, total, what)
+
+
+class Count(Struct):
+    """Counts the rows of frames as they pass."""
+
+    rows: int = 0
+
+    def passing(self, frames: Iterable[Any]) -> Iterator[Any]:
+        """Yield frames as they come."""
+        for frame in frames:
+            self.rows += frame.height
+            yield frame
 
 
 def steps(items: Iterable[T], total: int, what: str) -> Iterator[T]:

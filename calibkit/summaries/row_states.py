@@ -15,9 +15,8 @@ from math import ceil
 from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
@@ -183,7 +182,7 @@ class RowState(State):
         common = {_ROWS + name: kind for name, kind in one_schema(tables, {}).items()}
         payload = _Payload(text=any(map(_is_text, states)))
         first = states[0].header
-        header = new_header(first.kind, first.options, shards, msgspec.to_builtins(payload))
+        header = new_header(first.kind, first.options, shards, to_builtins(payload))
         files = tuple(file for state in states for file in state.files)
         return cls(header, pl.DataFrame(schema={**table.schema, **common}), files=files)
 
@@ -223,7 +222,8 @@ class RowState(State):
             for place, shard in enumerate(_blocks(one))
             if place >= train
         ]
-        with _Writer(file, self.table, {KEY: canonical_text(self.header)}, compression) as writer:
+        metadata = {KEY: canonical_text(self.header)}
+        with closing(_Writer(file, self.table, metadata, compression)) as writer:
             if train:
                 writer.block(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
@@ -249,7 +249,7 @@ def row_state(
     kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
     table = pl.DataFrame(schema=kinds)
     kept = Scratch()
-    with closing(kept), _Writer(kept, table, {}, "lz4") as writer:
+    with closing(kept), closing(_Writer(kept, table, {}, "lz4")) as writer:
         known = None
         if train is not None:
             grown = _written(writer, train, _TRAIN, options)
@@ -262,8 +262,8 @@ def row_state(
             )
         shard = _written(writer, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
-    payload = msgspec.to_builtins(_Payload(text=rows.text))
-    header = new_header(kind.KIND, msgspec.to_builtins(own), [shard], payload)
+    payload = to_builtins(_Payload(text=rows.text))
+    header = new_header(kind.KIND, to_builtins(own), [shard], payload)
     state = kind(header, table)
     return replace(state, files=(StateFile(header, kept.path, state.path),))
 
@@ -336,10 +336,8 @@ class _Writer:
         options = ipc.IpcWriteOptions(compression=compression)
         self._file = ipc.new_file(file, schema, options=options)
 
-    def __enter__(self) -> _Writer:
-        return self
-
-    def __exit__(self, *error: object) -> None:
+    def close(self) -> None:
+        """End the file."""
         self._file.close()
 
     def block(self, frames: Iterable[pl.DataFrame]) -> None:

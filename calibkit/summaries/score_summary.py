@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Final, cast
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
-from msgspec.structs import replace
+from msgspec import Meta, Struct, to_builtins
+from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Numbers, UInt16s
 from calibkit.columns.columns import HASHED, ScoreRows
@@ -41,7 +40,7 @@ class Seen(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     dropped: int
     remarks: tuple[Remark, ...] = ()
     #: The sums of the hashes of the rows as they were, by their roles in alphabetical order.
-    hashes: dict[str, Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]] = {}
+    hashes: dict[str, Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]] = {}
     lowest: float | None = None  # the smallest uncertainty of rows that weigh something
 
     @classmethod
@@ -103,7 +102,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
     def said(self) -> dict[str, Any]:
         """What the header of a state says of it, as `_Options` reads it."""
         named = {"columns": self.options, "dtypes": self.dtypes, "notes": self.notes}
-        return msgspec.to_builtins({**named, "edges": self.edges})
+        return to_builtins({**named, "edges": self.edges})
 
     def merge(self, *others: ScoreSummary) -> ScoreSummary:
         """Return the summary of the rows of all; they have the same roles, options and edges.
@@ -305,10 +304,10 @@ class ScoreState(SummedState):
 
     def packed(self) -> tuple[dict[str, Any], pl.DataFrame]:
         """Return payload and table of the summary."""
-        counted, seen = self.summary.counted, msgspec.structs.asdict(self.summary.seen)
+        counted, seen = self.summary.counted, asdict(self.summary.seen)
         seen["remarks"] = tuple(sorted(seen["remarks"], key=lambda remark: remark.text))
         payload = Payload(roles=counted.roles, bits=counted.bits, room=counted.room, **seen)
-        return msgspec.to_builtins(payload), counted.frame
+        return to_builtins(payload), counted.frame
 
 
 def rows_of_state(state: State, memory: Memory, needs_each: str | None = None) -> ScoreRows:

@@ -15,16 +15,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any, Final, Generic, Protocol, TypeVar
+from typing import IO, Annotated, Any, Final, Generic, Protocol, TypeVar
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.sinks import arrow_file
+from calibkit.files.sources import Source
 from calibkit.files.told import NOTHING, Noted, Told, together
 from calibkit.models.lineage import name_makers, record_makers
 from calibkit.models.model import Model, Provenance, canonical_text
@@ -32,12 +32,9 @@ from calibkit.numerics.hashes import merge_hashes
 from calibkit.options.option import Options
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import FitOptions, Threaded
+from calibkit.runtime.memory import Memory
 from calibkit.summaries.passes import merge_all
 from calibkit.version import __version__
-
-if TYPE_CHECKING:
-    from calibkit.files.sources import Source
-    from calibkit.runtime.memory import Memory
 
 T = TypeVar("T")
 KEY: Final = "calibkit"
@@ -60,7 +57,7 @@ O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
 class Shard(Struct, frozen=True, forbid_unknown_fields=True, order=True):
     """A part of the rows: a hash of its content, how many rows it has, and (if asked for) its files."""
 
-    hash: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    hash: Annotated[str, Meta(pattern="^[0-9a-f]{16}$")]
     rows: int
     files: tuple[str, ...] = ()
 
@@ -207,8 +204,8 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
     Raises `ModelError` if they hold nothing of the kind.
     """
     try:
-        return msgspec.convert(_interned(value), kind)
-    except msgspec.ValidationError as error:
+        return convert(_interned(value), kind)
+    except ValidationError as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
 
 

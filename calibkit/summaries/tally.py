@@ -17,7 +17,6 @@ from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carri
 from calibkit.summaries.edges import falling_quantiles
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
-from calibkit_kernels.maps import LEAST
 
 #: Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
 _COUNTS = (np.uint8, np.int32, np.int64)
@@ -91,8 +90,8 @@ class Tally(Struct, frozen=True, dict=True):
     def logits(self) -> tuple[Floats, int]:
         """Log-odds of scores that are probabilities, and how many units were clipped for them."""
         found = np.empty(self.score.size)
-        maps.log_odds(self.score, LEAST, found)
-        return found, int(maps.mass_outside(self.score, self.count, LEAST, 1.0 - LEAST))
+        maps.log_odds(self.score, maps.LEAST, found)
+        return found, int(maps.mass_outside(self.score, self.count, maps.LEAST, 1.0 - maps.LEAST))
 
     def points(self, *, excluded: int = -1, together: bool = False, every: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row, or `every` prefix.

@@ -229,26 +229,22 @@ class Findings:
 
         `needed`: whether rows without a value matter; `empty`: whether empty text is no value.
         """
-        dropped = self.options.on_missing == "drop" and not empty
         for name in self.roles.get(role, ()):
-            values = self.present(name, role, dropped=dropped, needed=needed, empty=empty)
+            values = self.present(name, role, needed=needed, empty=empty)
             if values is not None:
                 yield values
 
     def present(
-        self,
-        name: str,
-        role: str,
-        *,
-        dropped: bool,
-        needed: bool = True,
-        empty: bool = False,
-        option: str = "--on-missing",
+        self, name: str, role: str, *, needed: bool = True, empty: bool = False
     ) -> Values | None:
         """Return the rows of a column that have a value, after saying how many lack one.
 
-        Such rows are left out by `option` (`dropped`: a warning) or refused (an error).
+        Such rows are left out by an option (a warning) or refused (an error).
         """
+        option, asked = "--on-missing", "error" if empty else self.options.on_missing
+        if role == "label":
+            option, asked = "--unlabelled", self.options.unlabelled
+        dropped = asked == "drop"
         column, where = self.frame[name], RowFinder(self.source)
         absent = missing_mask(column, empty=empty)
         present = np.ones(column.len(), bool) if absent is None else ~absent

@@ -125,9 +125,8 @@ def _remark(findings: Findings, check: str, column: str, said: str | None) -> No
 def _labels(findings: Findings) -> None:
     """Look at the labels: two classes, or one of those of the class probabilities."""
     options, roles = findings.options, findings.roles
-    dropped = options.unlabelled == "drop"
     for name in roles.get("label", ()):
-        values = findings.present(name, "label", dropped=dropped, empty=True, option="--unlabelled")
+        values = findings.present(name, "label", empty=True)
         if values is None or ({"probs", "counts"} & roles.keys() and "score" not in roles):
             continue
         column, where = values.column, values.where
@@ -276,7 +275,7 @@ def _complete(
     """Return the rows in which all columns have a value, after saying how many do not."""
     present = np.ones(findings.frame.height, bool)
     for name in matched.columns:
-        values = findings.present(name, role, dropped=findings.options.on_missing == "drop")
+        values = findings.present(name, role)
         if values is None:
             return None
         present &= values.present

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from calibkit.errors import UsageError
+from calibkit.files.formats import Opening
 from calibkit.options.option import Options, option
 from calibkit.options.shared import TextOptions, arguments, of_input, of_output, of_run
 from calibkit.runtime.memory import memory_budget
@@ -13,7 +14,7 @@ from calibkit.runtime.memory import memory_budget
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.engines.work import Opening
+    from calibkit.engines.work import ShardOpening
     from calibkit.files.sources import Source
     from calibkit.runtime.memory import Memory
 
@@ -109,19 +110,17 @@ class Reads(TextOptions):
         return memory_budget(getattr(self, "memory", None))
 
     @property
-    def opening(self) -> Opening:
+    def opening(self) -> ShardOpening:
         """How the files are read by a worker elsewhere."""
-        from calibkit.engines.work import Opening
+        from calibkit.engines.work import ShardOpening
 
-        return Opening(self.input_format, self.budget, self.dialect)
+        return ShardOpening(self.budget, self.input_format, self.dialect)
 
     def source(self, paths: Sequence[str]) -> Source:
         """Return the rows of some files."""
         from calibkit.files.sources import open_source
 
-        return open_source(
-            paths, input_format=self.input_format, memory=self.budget, dialect=self.dialect
-        )
+        return open_source(paths, Opening(self.budget, self.input_format, self.dialect))
 
 
 class Inputs(Reads):

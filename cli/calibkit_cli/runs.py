@@ -5,11 +5,11 @@ Results are one of all inputs or, with ``-o DIR/``, one of each: all of them are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import typer
 from msgspec import Struct
@@ -19,6 +19,7 @@ from calibkit.models.kinds import view_of
 from calibkit.models.page import some_of
 from calibkit.options.option import Options, options_of
 from calibkit.registry.methods import STATES
+from calibkit.runtime.progress import Count
 from calibkit.runtime.threads import later, warm_up
 
 from . import declare
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
+    from calibkit.methods.boundary.run import Inputs
     from calibkit.models.model import Model
     from calibkit.models.page import Page
     from calibkit.options.apply import ApplyOptions
@@ -154,7 +156,6 @@ def _state_far(
         shards,
         line.opening,
         line.dask,
-        options.workers,
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
     )
@@ -183,7 +184,7 @@ def write_models(
             if further is not None:
                 further(fitted, outputs)
             if line.apply is not None:
-                _apply(fitted.model, rows, options, line.apply, line.budget, console, outputs)
+                _apply(fitted.model, rows, options, line, console, outputs)
 
         files = {} if line.apply is None else {line.apply: f"{rows.rows:,} rows"}
         deliver_model(console, fitted, write, files)
@@ -206,8 +207,7 @@ def _apply(
     model: Model,
     source: Source,
     options: Any,
-    output: str,
-    memory: Memory,
+    line: FitLine,
     console: Console,
     outputs: Transaction,
 ) -> None:
@@ -217,14 +217,14 @@ def _apply(
     from calibkit.options.apply import ApplyOptions
 
     source.warnings = ()  # the fit has told of them
-    sources, files = [source], [output]
-    if is_directory_output(output):
-        sources, files = source.split(), directory_outputs(output, source.parts)
+    sources, files = [source], [str(line.apply)]
+    if is_directory_output(files[0]):
+        sources, files = source.split(), directory_outputs(files[0], source.parts)
         make_folders(files)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     for part, file in zip(sources, files, strict=True):
         try:
-            made = applied(model, asked, memory, options.workers, part, console.warn)
+            made = applied(model, asked, line.budget, options.workers, part, console.warn)
         except UsageError as error:
             error.message = f"--apply: {error.message}"
             if "--overwrite-columns" in error.message:
@@ -254,19 +254,7 @@ def _doubts(model: Model) -> Sequence[str]:
     return () if doubts is None else doubts(model)
 
 
-class Made(Protocol):
-    """A result with what is to be told of it."""
-
-    @property
-    def warnings(self) -> Sequence[str]:
-        """What every user is told."""
-
-    @property
-    def details(self) -> Sequence[str]:
-        """What is said to those who ask for more."""
-
-
-def tell(console: Console, made: Made) -> None:
+def tell(console: Console, made: Fitted[Model] | Inputs) -> None:
     """Say the warnings of a result, and its details to those who ask for them."""
     console.warn(*made.warnings)
     console.detail(*made.details)
@@ -451,18 +439,6 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     write_frames(count.passing(made.frames), output, format=chosen, metadata=made.metadata)
     console.report_rows(count.rows, made.added)
     console.wrote(f"{count.rows:,} rows{said}")
-
-
-class Count(Struct):
-    """Counts the rows of frames as they pass."""
-
-    rows: int = 0
-
-    def passing(self, frames: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
-        """Yield frames as they come."""
-        for frame in frames:
-            self.rows += frame.height
-            yield frame
 
 
 def show_plan(

@@ -14,7 +14,7 @@ import pytest
 
 import calibkit as ck
 from calibkit.errors import DataError
-from calibkit.files.formats import Dialect
+from calibkit.files.formats import Dialect, Opening
 from calibkit.files.sources import Source, open_source
 from tests.conftest import Invoke
 
@@ -25,7 +25,7 @@ def read(folder: Path, texts: Sequence[str | None], **said: Any) -> list[Any]:
     """Return the moments that a column of text is read as."""
     path = folder / "x.parquet"
     pl.DataFrame({"day": pl.Series(texts, dtype=pl.String)}).write_parquet(path)
-    source = open_source([str(path)], dialect=Dialect(**said))
+    source = open_source([str(path)], Opening(dialect=Dialect(**said)))
     source.as_dates(["day"])
     return source.read(["day"])["day"].to_list()
 

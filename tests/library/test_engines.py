@@ -24,7 +24,7 @@ from calibkit.columns.rows import NothingLeft, OffendingRows, Remark
 from calibkit.engines import dask as engine_module
 from calibkit.engines.dask import DaskEngine
 from calibkit.engines.dask import _of_one_version as of_one_version
-from calibkit.engines.work import Opening, Shard, StateTask, Stretch, shards_of, state_of_all
+from calibkit.engines.work import Shard, ShardOpening, StateTask, Stretch, shards_of, state_of_all
 from calibkit.errors import (
     CalibkitError,
     CheckError,
@@ -41,7 +41,7 @@ from calibkit.summaries.states import State, join_states
 from tests.local_engine import LocalEngine
 
 OPTIONS = VadOptions(by="country")
-TASK = StateTask(partial(vad_state, OPTIONS), Opening(None, Memory(1)))
+TASK = StateTask(partial(vad_state, OPTIONS), ShardOpening(Memory(1)))
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +117,7 @@ def test_workers_find_files_from_any_folder(
 
 
 def test_workers_of_this_machine_share_its_memory() -> None:
-    opening = Opening(None, Memory(1000))
+    opening = ShardOpening(Memory(1000))
     assert opening.of_worker("local", 4).memory.bytes == 250
     assert opening.of_worker("tcp://there:8786", 4).memory.bytes == 1000
 

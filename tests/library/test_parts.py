@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from calibkit.engines.work import (
     Look,
-    Opening,
     Shard,
+    ShardOpening,
     StateTask,
     Stretch,
     cuts,
@@ -40,7 +40,7 @@ from tests.library.samples import FEWER
 from tests.local_engine import LocalEngine
 
 ROWS = 120
-OPENING = Opening(None, Memory(1))
+OPENING = ShardOpening(Memory(1))
 
 
 @pytest.fixture(scope="module")

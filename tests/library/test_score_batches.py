@@ -18,7 +18,7 @@ from calibkit.bins.run import grid_rows
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
-from calibkit.files.formats import Dialect
+from calibkit.files.formats import Dialect, Opening
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
@@ -308,7 +308,7 @@ def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     frame = simulate(3000)
     frame.write_csv(tmp_path / "a.csv")
     held = open_source([str(tmp_path / "a.csv")])
-    parsed = open_source([str(tmp_path / "a.csv")], memory=Room(8))
+    parsed = open_source([str(tmp_path / "a.csv")], Opening(memory=Room(8)))
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3000
     assert parsed.read().equals(held.read())
@@ -319,7 +319,10 @@ def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
     late = frame.with_columns(score=pl.col("score").cast(pl.String))
     late = pl.concat([late, late[:1].with_columns(score=pl.lit("nought"))])
     late.write_csv(tmp_path / "late.csv")
-    assert open_source([str(tmp_path / "late.csv")], memory=Room(8)).schema["score"] == pl.String
+    assert (
+        open_source([str(tmp_path / "late.csv")], Opening(memory=Room(8))).schema["score"]
+        == pl.String
+    )
 
 
 def test_windows_number_their_rows(distinct: Source) -> None:
@@ -360,8 +363,8 @@ def test_large_json_files_are_parsed_in_batches(
     late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
     path.write_text(late)
     dialect = Dialect(dtype=dtype)
-    held = open_source([str(path)], dialect=dialect)
-    parsed = open_source([str(path)], dialect=dialect, memory=Room(8))
+    held = open_source([str(path)], Opening(dialect=dialect))
+    parsed = open_source([str(path)], Opening(dialect=dialect, memory=Room(8)))
     assert parsed.schema == held.schema
     assert parsed.rows == held.rows == 3001
     assert parsed.read().equals(held.read())
@@ -369,12 +372,14 @@ def test_large_json_files_are_parsed_in_batches(
     batches = [window.read(names) for window in parsed.windows(names, rows=700)]
     assert pl.concat(batches).equals(held.read(names))
     path.write_text(late + "[1, 2]\n")
-    whole = failure(lambda: open_source([str(path)], dialect=dialect))
+    whole = failure(lambda: open_source([str(path)], Opening(dialect=dialect)))
     assert whole[0] is DataError
     # To say what is wrong takes no more memory either.
     read = Path.read_bytes
     monkeypatch.setattr(Path, "read_bytes", lambda own: None if own == path else read(own))
-    assert failure(lambda: open_source([str(path)], dialect=dialect, memory=Room(8))) == whole
+    assert (
+        failure(lambda: open_source([str(path)], Opening(dialect=dialect, memory=Room(8)))) == whole
+    )
 
 
 @pytest.mark.parametrize("name", ["marked.ndjson", "a[1]*.ndjson"])
@@ -382,7 +387,7 @@ def test_large_json_files_that_polars_cannot_scan(name: str, tmp_path: Path) -> 
     mark = "\ufeff" if name == "marked.ndjson" else ""
     (tmp_path / name).write_text(mark + '{"a": 1}\n{"a": 2.5}\n')
     (tmp_path / "a1.ndjson").write_text('{"a": 7}\n')  # what the name would be a pattern for
-    source = open_source([str(tmp_path / name)], memory=Room(8))
+    source = open_source([str(tmp_path / name)], Opening(memory=Room(8)))
     assert source.read().to_dict(as_series=False) == {"a": [1.0, 2.5]}
 
 
@@ -391,11 +396,11 @@ def test_large_text_of_another_kind_is_read_as_a_small_one(suffix: str, tmp_path
     text = {"csv": "a\n1\n2.5\n", "ndjson": '{"a": 1}\n{"a": 2.5}\n'}[suffix]
     packed, wide = tmp_path / f"a.{suffix}.gz", tmp_path / f"b.{suffix}"
     packed.write_bytes(gzip.compress(text.encode()))
-    found = open_source([str(packed)], memory=Room(8)).read()
+    found = open_source([str(packed)], Opening(memory=Room(8))).read()
     assert found.to_dict(as_series=False) == {"a": [1.0, 2.5]}
     wide.write_text(text, encoding="utf-16")
     for memory in (None, Room(8)):
-        assert open_source([str(wide)], memory=memory).read().equals(found)
+        assert open_source([str(wide)], Opening(memory=memory)).read().equals(found)
 
 
 @pytest.mark.parametrize("levels", [255, 256, 257])

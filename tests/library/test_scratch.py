@@ -21,6 +21,7 @@ from polars.testing import assert_frame_equal
 
 from calibkit.errors import DataError, ResourceError
 from calibkit.files import streams as scratch
+from calibkit.files.formats import Opening
 from calibkit.files.sources import Source, open_source
 from calibkit.runtime.memory import Memory
 from tests.cli.score_files import encode
@@ -56,7 +57,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def piped(monkeypatch: pytest.MonkeyPatch, data: bytes, memory: Memory | None = LITTLE) -> Source:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data)))
-    return open_source(["-"], memory=memory)
+    return open_source(["-"], Opening(memory=memory))
 
 
 def read_twice(source: Source) -> None:
@@ -104,7 +105,7 @@ def test_compressed_text_is_parsed_as_it_is_read(
 ) -> None:
     path = tmp_path / f"x.{kind}.{'gz' if pack is gzip.compress else 'zst'}"
     path.write_bytes(pack(written(kind)))
-    source = open_source([str(path)], memory=LITTLE)
+    source = open_source([str(path)], Opening(memory=LITTLE))
     assert isinstance(source._tables[0].frame, pl.LazyFrame)
     read_twice(source)
     assert not list(folder.iterdir())
@@ -113,7 +114,7 @@ def test_compressed_text_is_parsed_as_it_is_read(
 def test_a_large_file_of_an_arrow_stream_becomes_one_of_parts(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "x.arrows"
     path.write_bytes(written("stream"))
-    source = open_source([str(path)], memory=LITTLE)
+    source = open_source([str(path)], Opening(memory=LITTLE))
     assert len(list(folder.iterdir())) == 1
     read_twice(source)
 
@@ -127,7 +128,7 @@ def test_an_arrow_stream_that_no_file_can_hold_is_read_as_a_whole(
     with pa.ipc.new_stream(path, batches[0].schema) as stream:
         for batch in batches:  # each with a dictionary of its own
             stream.write_batch(batch)
-    source = open_source([str(path)], memory=LITTLE)
+    source = open_source([str(path)], Opening(memory=LITTLE))
     assert source.read()["text"].cast(pl.String).to_list() == ["a", "b"] * 999 + ["c"] * 999
     gc.collect()
     assert not list(folder.iterdir())
@@ -150,7 +151,7 @@ def test_a_stream_of_text_that_is_none_is_damaged(tmp_path: Path, folder: Path) 
     with pa.ipc.new_stream(path, batch.schema) as stream:
         stream.write_batch(batch)
     with pytest.raises(DataError, match=r"x.arrows: the file is truncated, corrupt"):
-        open_source([str(path)], memory=LITTLE)
+        open_source([str(path)], Opening(memory=LITTLE))
     gc.collect()
     assert not list(folder.iterdir())
 
@@ -185,7 +186,7 @@ def test_a_stream_that_cannot_be_read_is_no_fault_of_the_disk(
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Broken(pack(written("csv")))))
     with pytest.raises(ResourceError, match="-: read error"):
-        open_source(["-"], memory=LITTLE)
+        open_source(["-"], Opening(memory=LITTLE))
 
 
 def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
@@ -193,7 +194,7 @@ def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
     lines = written("csv").splitlines()
     path.write_bytes(b"\n".join([*lines[:2000], b"0.5,1", *lines[2000:]]))
     with pytest.raises(DataError, match=r"x.csv: 1 row with .* row 2000 has 2, the header 3"):
-        open_source([str(path)], memory=LITTLE)
+        open_source([str(path)], Opening(memory=LITTLE))
 
 
 @pytest.mark.few(9)
@@ -202,7 +203,7 @@ def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
 def test_large_text_is_typed_as_text_that_is_held(early: str, late: str, tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     path.write_text("v,w,z\n" + f"{early},2,\n" * 12_000 + f"{late},3,\n\n\n")
-    large, held = open_source([str(path)], memory=LITTLE), open_source([str(path)])
+    large, held = open_source([str(path)], Opening(memory=LITTLE)), open_source([str(path)])
     assert isinstance(large._tables[0].frame, pl.LazyFrame)
     assert large.rows == held.rows == 12_001 and large.schema == held.schema
     windows = [window.read() for window in large.windows(rows=5000)]

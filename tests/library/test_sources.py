@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from calibkit.errors import DataError, ResourceError, UsageError
 from calibkit.files.explain import reading
-from calibkit.files.formats import Dialect, sniff_format, strip_suffixes, suffix_format
+from calibkit.files.formats import Dialect, Opening, sniff_format, strip_suffixes, suffix_format
 from calibkit.files.sources import open_source
 from calibkit.files.table import check_rows
 from calibkit.files.told import Told, together
@@ -58,7 +58,7 @@ def test_a_large_pipe_stays_there_as_long_as_its_rows(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=pipe.write_bytes, args=(encoded("arrow"),))
     writer.start()
-    source = open_source([str(pipe)], memory=Memory(1))
+    source = open_source([str(pipe)], Opening(memory=Memory(1)))
     writer.join()
     gc.collect()
     assert source.read().equals(FRAME)
@@ -181,7 +181,7 @@ def test_typed_files_must_agree(tmp_path: Path) -> None:
 
 
 def csv_frame(folder: Path, text: str | bytes, dtype: str = "float64") -> pl.DataFrame:
-    return open_source([put(folder, "x.csv", text)], dialect=Dialect(dtype=dtype)).read()
+    return open_source([put(folder, "x.csv", text)], Opening(dialect=Dialect(dtype=dtype))).read()
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_late_values_among_decimal_commas(
         expected = 1234.0  # nothing else tells that points stand between thousands
     text = "v;w;u\n" + "0,25;2;1,234\n" * 20_000 + f"{late};3;5,678\n"
     path = put(tmp_path, "x.csv", text)
-    source = open_source([path], memory=memory, dialect=Dialect(decimal=asked))
+    source = open_source([path], Opening(memory=memory, dialect=Dialect(decimal=asked)))
     frame = source.read()
     assert frame["v"].to_list()[-2:] == ["0,25" if isinstance(expected, str) else 0.25, expected]
     assert frame["w"].dtype == pl.Int64
@@ -405,7 +405,7 @@ def test_json_keys_and_types_of_the_whole_file(tmp_path: Path) -> None:
 
 def test_json_float32_and_byte_order_mark(tmp_path: Path) -> None:
     path = put(tmp_path, "x.jsonl", b'\xef\xbb\xbf{"v": 0.1, "w": 1}\n')
-    frame = open_source([path], dialect=Dialect(dtype="float32")).read()
+    frame = open_source([path], Opening(dialect=Dialect(dtype="float32"))).read()
     assert frame.dtypes == [pl.Float32, pl.Int64]
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from calibkit.engines.dask import R, T
-from calibkit.engines.work import Opening, StateTask, shards_of, state_of_all
+from calibkit.engines.work import ShardOpening, StateTask, shards_of, state_of_all
 from calibkit.methods.calibrators import run as calibrators
 from calibkit.methods.vad import run as vad
 from calibkit.options.calibrate import CalibrateOptions
@@ -198,7 +198,7 @@ def applying(bench: Bench, rng: random.Random) -> str | None:
 def tasks(bench: Bench, rng: random.Random) -> str | None:
     """Make a state by tasks in disorder; return what went wrong."""
     name = rng.choice(list(TASKS))
-    task = StateTask(TASKS[name], Opening(None, Memory(1)))
+    task = StateTask(TASKS[name], ShardOpening(Memory(1)))
     shards = shards_of([str(path) for path in rng.sample(bench.parts, PARTS)])
     found: Any = state_of_all(Disorderly(rng), task, shards)
     known: Any = state_of_all(LocalEngine(), task, shards_of([str(path) for path in bench.parts]))

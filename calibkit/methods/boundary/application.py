@@ -12,7 +12,7 @@ import polars as pl
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s
 from calibkit.bins.binning import Levels
 from calibkit.columns.columns import CellGrid
-from calibkit.columns.rows import RowFinder, as_fitted, is_text
+from calibkit.columns.rows import RowFinder, arrays_as_fitted, is_text
 from calibkit.columns.segments import known_codes
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
@@ -215,7 +215,7 @@ class BoundaryApplier:
         if not self.random and (request.key is not None or request.seed is not None):
             raise UsageError("this model is not stochastic; leave --key and --seed out.")
         if request.key is None or request.key == ROW_NUMBER:
-            return Reads(used, by)
+            return Reads(used, by, request=request)
         source.require([request.key], "--key")
         kind = source.schema[request.key]
         if not (kind.is_integer() or is_text(kind)):
@@ -223,21 +223,17 @@ class BoundaryApplier:
             advice = "a key (--key) is an integer or text, which read the same everywhere"
             file = source.parts[0].path
             raise DataError.of(file, f"{problem}; {advice}", column=request.key)
-        return Reads(used, (*by, request.key))
+        return Reads(used, (*by, request.key), request=request)
 
     @property
     def _has_probability(self) -> bool:
         rules: list[BoundaryModel | Segment] = [self.model, *(self.model.groups or {}).values()]
         return any(one.isotonic is not msgspec.UNSET for one in rules)
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the decisions, their margins and, where chance plays a part, their probabilities."""
-        arrays = {
-            role: as_fitted(self.model.columns[role], frame[name], where, finite=role != "score")
-            for role, name in reads.needed.items()
-        }
+        request = reads.request
+        arrays = arrays_as_fitted(self.model.columns, reads.needed, frame, where)
         by = self.model.columns.get("by")
         segments = None if by is None else frame[by.name]
         columns = arrays["score"], spread_of(self.model, arrays), segments

@@ -62,7 +62,6 @@ from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.methods import Plan, plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
-from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.models.scales import measure
 from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
@@ -206,7 +205,7 @@ def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | Non
             own = dealt.coarser(places[k], summary.tally.levels)
         alike = goal.over(summary.planned.levels) if isinstance(goal, WithinGap) else goal
         checked, beside = figures.cross_validate(own, summary.planned, alike), None
-        if checked.found and not goal.uses_gain and not isinstance(goal, ThreeWay):
+        if checked.found and not goal.uses_gain and not isinstance(goal, three_way.ThreeWay):
             scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
             beside = margins(own, checked, probability=scale == "probability")
         if some is not None:
@@ -332,7 +331,7 @@ class Judge:
     def __init__(self, goal: Goal, priced: Summary, dealt: Tally | None = None) -> None:
         self.goal, self.dealt, self.prices = goal, dealt, marginal_prices(priced)
         self.minimised, self.price = priced.planned.options.target.minimised, self.prices[0]
-        self.rows_alone = not goal.uses_gain and not isinstance(goal, ThreeWay)
+        self.rows_alone = not goal.uses_gain and not isinstance(goal, three_way.ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
 
     def worth(self, seen: figures.Judged) -> float:
@@ -340,14 +339,14 @@ class Judge:
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
         goal = _on(self.goal, seen)
-        if isinstance(goal, ThreeWay):
+        if isinstance(goal, three_way.ThreeWay):
             return goal.priced(self.prices, seen[2:])
         value = goal.value(*seen[2:]) or 0.0
         return -value if self.minimised else value
 
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
-        if isinstance(self.goal, ThreeWay):  # what its bounds are missed by is paid for
+        if isinstance(self.goal, three_way.ThreeWay):  # what its bounds are missed by is paid for
             return True
         seen, bounded, classes = tried.pooled, self.goal.bounded, self.goal.totals.classes
         selected, hits = seen.selected, seen.true_positives
@@ -473,7 +472,7 @@ def marginal_prices(summary: Summary) -> tuple[float, ...]:
     tally, goal = summary.aim()
     if leaves := summary.planned.method.leaves:
         tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
-    if isinstance(goal, ThreeWay):
+    if isinstance(goal, three_way.ThreeWay):
         return three_way.prices(tally.points(every=True), goal)
     if goal.uses_gain or not goal.bounded:
         return (0.0,)

@@ -182,13 +182,12 @@ def _fit_each(
         raise failure or InfeasibleError(
             f"no segment of {options.by} has a row to select: {warnings[0]}"
         )
-    model = side_by_side(data, options, split, found, whole)
-    single = None if whole is None else whole.fit.score_only
-    goal = judge_together(data, options, model, list(found.values()), single)
+    together = side_by_side(data, options, split, found, whole)
+    model = together.model
     if options.recall is not None and len(found) < len(split.names):  # of nothing recall is 0
         left = (own.fit for name, own in (model.groups or {}).items() if name not in found)
         model.fit.bound_met &= not any(own.positives for own in left)
-    return FittedBoundary(model=model, warnings=tuple(warnings), goal=goal)
+    return replace(together, warnings=tuple(warnings))
 
 
 def side_by_side(
@@ -197,8 +196,11 @@ def side_by_side(
     split: Stack,
     found: dict[str, FittedBoundary],
     whole: BoundaryModel | None,
-) -> BoundaryModel:
-    """Return the boundaries of segments in one model, over that of rows of no known segment."""
+) -> FittedBoundary:
+    """Return the boundaries of segments in one model, over that of rows of no known segment.
+
+    It has the figures of all rows.
+    """
     models = [one.model for one in found.values()]
     nothing = never(models[0].rule)
     segments = {}
@@ -227,13 +229,16 @@ def side_by_side(
     methods = {one.method for one in models}
     method = methods.pop() if len(methods) == 1 else AUTO
     model = replace(model, method=method, columns=columns, groups=segments)
-    return replace(model, bound=options.bound, pooled=list(split.pooled))
+    model = replace(model, bound=options.bound, pooled=list(split.pooled))
+    single = None if whole is None else whole.fit.score_only
+    goal = _judge_together(data, options, model, list(found.values()), single)
+    return FittedBoundary(model=model, goal=goal)
 
 
 # ---------------------------------------------------------------- figures of all of them
 
 
-def judge_together(
+def _judge_together(
     data: ScoreRows,
     options: BoundaryOptions,
     model: BoundaryModel,

@@ -10,9 +10,8 @@ import dataclasses
 from functools import cached_property, partial
 from typing import Any, Final
 
-import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, UInt8s
@@ -175,8 +174,8 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         problem, label = f"column {rows.options.label!r}: {error}", rows.options.label
         raise DataError.of(rows.file, problem, column=label, rows=rows.rows) from None
     total = _sums(points, whole, asked)
-    groups: dict[str, ScoreMap] | msgspec.UnsetType = msgspec.UNSET
-    shared: list[str] | msgspec.UnsetType = msgspec.UNSET
+    groups: dict[str, ScoreMap] | UnsetType = UNSET
+    shared: list[str] | UnsetType = UNSET
     if given.segments is not None:
         groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
         warnings = (*warnings, *more)
@@ -266,11 +265,11 @@ class _Given(Struct, frozen=True, dict=True):
 
 def _chosen(
     given: _Given, tally: Tally
-) -> tuple[CalibrateOptions, list[Candidate] | msgspec.UnsetType, tuple[str, ...]]:
+) -> tuple[CalibrateOptions, list[Candidate] | UnsetType, tuple[str, ...]]:
     """Return what is fitted, the candidates where it had to be chosen, and what to say of them."""
     options = given.options
     if options.named != AUTO:
-        return options, msgspec.UNSET, ()
+        return options, UNSET, ()
     points = pooled(tally, given.scale)
     forward = options.time is not None
 
@@ -380,7 +379,7 @@ def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit
         brier_before=brier_before,
         inputs_clipped=inputs,
         outputs_clipped=outputs,
-        resolution=msgspec.UNSET if rows.resolution is None else rows.resolution,
+        resolution=UNSET if rows.resolution is None else rows.resolution,
     )
 
 

@@ -53,9 +53,7 @@ class HetcalApplier:
         source.as_written(list(self.categories))
         return Reads(used, tuple(self.names))
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return calibrated probabilities and leaves."""
         model = self.model
         score = as_fitted(model.columns["score"], frame[reads.needed["score"]], where)

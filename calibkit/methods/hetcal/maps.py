@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Self
 
-import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -58,13 +57,13 @@ class Maps(Struct, frozen=True):
     @classmethod
     def of(cls, maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Self:
         """Return the maps that a model describes."""
-        if any(leaf.knots is not msgspec.UNSET for leaf in maps):
+        if any(leaf.knots is not UNSET for leaf in maps):
             steps = [
                 (np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
                 for leaf in maps
             ]
             return cls(np.tile(np.array(pooled), (len(maps), 1)), steps)
-        if any(leaf.c is not msgspec.UNSET for leaf in maps):
+        if any(leaf.c is not UNSET for leaf in maps):
             return cls(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
         return cls(np.array([[leaf.a, leaf.b] for leaf in maps]))
 
@@ -114,7 +113,7 @@ class Maps(Struct, frozen=True):
                 few = "few rows" if count < FEW_ROWS else ""
                 one = "one class" if hits <= 0 or hits >= count else ""
                 notes = [few, one] if count > 0 else ["no rows: the map of all rows"]
-                made.note = ", ".join(filter(None, notes)) or msgspec.UNSET
+                made.note = ", ".join(filter(None, notes)) or UNSET
             found.append(made)
         return found
 

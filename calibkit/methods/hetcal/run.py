@@ -10,9 +10,8 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Final, Literal, Self
 
-import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int32s, UInt8s
@@ -222,11 +221,11 @@ def fit_hetcal(
         pooled=Line(a=slope, b=intercept),
         clip=options.clip,
         fit=_figures(rows, after, train, options, found, (slope, intercept)),
-        candidates=candidates or msgspec.UNSET,
-        tree=found.parts[0].tree if single else msgspec.UNSET,
-        maps=found.parts[0].maps if single else msgspec.UNSET,
-        partitions=msgspec.UNSET if single else found.parts,
-        final=found.final or msgspec.UNSET,
+        candidates=candidates or UNSET,
+        tree=found.parts[0].tree if single else UNSET,
+        maps=found.parts[0].maps if single else UNSET,
+        partitions=UNSET if single else found.parts,
+        final=found.final or UNSET,
     )
     return Fitted(model, tuple(warnings))
 

@@ -11,10 +11,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
 import numpy as np
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
@@ -414,7 +413,7 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
     """Return every category that some split names, by feature, in order."""
     found: dict[str, set[str]] = {}
     for node in (node for part in parts for node in part.tree):
-        if node.left_categories is not msgspec.UNSET and node.right_categories is not msgspec.UNSET:
+        if node.left_categories is not UNSET and node.right_categories is not UNSET:
             named = {*node.left_categories, *node.right_categories}
             found[str(node.feature)] = found.get(str(node.feature), set()) | named
     return {name: tuple(sorted(values)) for name, values in found.items()}

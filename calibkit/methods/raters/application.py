@@ -91,9 +91,7 @@ class AlphaApplier:
             written = (*self.columns.as_in_input(source, self.calibrated), *written)
         return Reads({name: name for name in (*columns, *named)}, (), written)
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the added columns."""
         prediction = self.columns.read(frame, where)
         probabilities, alpha0, phi = predict(self.model, prediction, frame, where)

@@ -14,9 +14,8 @@ from glob import escape
 from itertools import pairwise
 from typing import Final
 
-import msgspec
 import numpy as np
-from msgspec import Struct
+from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s
@@ -184,9 +183,9 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         columns={"probs": rows.column},
         classes=list(rows.classes),
         features=named,
-        log_alpha0=strength.intercept if constant else msgspec.UNSET,
-        weights=msgspec.UNSET if constant else strength.weights.tolist(),
-        intercept=msgspec.UNSET if constant else strength.intercept,
+        log_alpha0=strength.intercept if constant else UNSET,
+        weights=UNSET if constant else strength.weights.tolist(),
+        intercept=UNSET if constant else strength.intercept,
         logit_map=None if mapped is None else mapped.stored(),
         disagreement_map=steps,
         regularization=options.regularization,

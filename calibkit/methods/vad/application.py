@@ -42,16 +42,14 @@ class VadApplier:
         optional = dict.fromkeys((*self.inner_reads.optional, *beside))
         return Reads({**self.inner_reads.needed, **used}, tuple(optional))
 
-    def values(
-        self, frame: pl.DataFrame, where: RowFinder, reads: Reads, request: Request
-    ) -> list[pl.Series]:
+    def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the shrunk predictions: probabilities, unless the scores were raw."""
         model, score = self.model, self.model.columns["score"]
         scale = score.measure
         if self.inner is None:
             values = as_fitted(score, frame[reads.needed["score"]], where)
         else:
-            values = self.inner.values(frame, where, self.inner_reads, request)[0].to_numpy()
+            values = self.inner.values(frame, where, self.inner_reads)[0].to_numpy()
             scale = "probability"
         links = np.empty(values.size)
         to_link(values, scale, model.link, links)

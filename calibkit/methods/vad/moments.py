@@ -393,9 +393,8 @@ def _summary(
         used["by"] = numbers[segments.code]
     if options.map is not None:
         applier = calibrator_applier(cast(CalibratorModel, options.map))
-        request = Request(columns={"score": names[0]})
-        reads = applier.reads(window, request)
-        used["fixed"] = applier.values(frame, where, reads, request)[0].to_numpy()
+        reads = applier.reads(window, Request(columns={"score": names[0]}))
+        used["fixed"] = applier.values(frame, where, reads)[0].to_numpy()
     twins = tuple(np.array_equal(predictions[0], own) for own in predictions)
     members = Members(names=tuple(names), dtypes=tuple(str(own.dtype) for own in predictions))
     fixed, weight = used.get("fixed"), used.get("weight")

@@ -44,7 +44,6 @@ class Reading(Struct, frozen=True):
 
     options: WatchOptions
     applier: Any
-    request: Request
     reads: Reads
     calendar: Calendar
     labelled: bool
@@ -99,8 +98,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
             "judge it by evaluate --boundary."
         )
     key = "row-number" if _CHANCE in applier.added else None
-    request = Request(columns=options.elsewhere, key=key)
-    reads = applier.reads(source, request)
+    reads = applier.reads(source, Request(columns=options.elsewhere, key=key))
     if not (options.drift and options.unlabelled == "drop"):
         beside = " (--unlabelled drop needs none)" if options.drift else ""
         source.require([options.label], f"--label{beside}")
@@ -117,7 +115,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
     calendar = _calendar(options, source)
-    return Reading(options, applier, request, reads, calendar, labelled, outlines, columns)
+    return Reading(options, applier, reads, calendar, labelled, outlines, columns)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -213,7 +211,7 @@ def _labelled(
     weight = np.ones(frame.height)
     if options.weight is not None and options.max_weight is not None:
         weight = _weights(frame[options.weight], where, options.max_weight)
-    values = reading.applier.values(frame, where, reading.reads, reading.request)
+    values = reading.applier.values(frame, where, reading.reads)
     added = dict(zip(reading.applier.added, values, strict=True))
     selected: pl.Series = added[_CHANCE if _CHANCE in added else "decision"]
     chance = selected.cast(pl.Float64).to_numpy()
@@ -271,10 +269,8 @@ def _drifted(
         frame, where = frame.filter(pl.Series(present)), where.only(np.flatnonzero(present))
     places = reading.places(reading.options.period, frame, where)
     columns = reading.options.fitted.columns
-    values = {
-        role: readers.as_fitted(columns[role], frame[needed[role]], where, finite=role != "score")
-        for role in reading.outlines
-    }
+    names = {role: needed[role] for role in reading.outlines}
+    values = readers.arrays_as_fitted(columns, names, frame, where)
     for place in np.unique(places).tolist():
         own = np.flatnonzero(places == place)
         watched = {role: column[own] for role, column in values.items()}

@@ -10,9 +10,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Any, Final, cast
 
-import msgspec
 import polars as pl
-from msgspec import Struct
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from calibkit.columns.rows import Remark
@@ -198,7 +197,7 @@ class Watched(Shown, Struct, frozen=True):
             nights=len(self.state.nights),
             calibkit=__version__,
         )
-        return msgspec.to_builtins(content)
+        return to_builtins(content)
 
     def history(self) -> pl.DataFrame:
         """Return a row a promise and night, in the columns of `HISTORY`.
@@ -317,10 +316,10 @@ def _own(options: WatchOptions) -> dict[str, float]:
         raise UsageError(f"the model keeps no precision, recall or fpr within a bound{name_it}")
     for why, given in (
         ("holds for another base rate than that of the rows", objective.prevalence),
-        ("is of rows that count by their weight", model.columns.get("weight", msgspec.UNSET)),
-        ("is of rows that count by their value", model.columns.get("value", msgspec.UNSET)),
+        ("is of rows that count by their weight", model.columns.get("weight", UNSET)),
+        ("is of rows that count by their value", model.columns.get("value", UNSET)),
     ):
-        if given is not msgspec.UNSET:
+        if given is not UNSET:
             where = f"the model's own bound {why}"
             raise UsageError(f"{where}, and watch counts each row once{name_it}")
     for name, bound in bounds.items():

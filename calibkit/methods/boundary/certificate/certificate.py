@@ -39,13 +39,12 @@ from calibkit.methods.boundary.result.fit import (
     seen_in_sample,
 )
 from calibkit.methods.boundary.result.parts import Certificate, GapFigures, Promise
-from calibkit.methods.boundary.segments import judge_together, side_by_side, split_rows
+from calibkit.methods.boundary.segments import side_by_side, split_rows
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.methods import METHODS, goal_of
 from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
-from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
 
@@ -304,11 +303,10 @@ def _assembled(
     data: ScoreRows, options: BoundaryOptions, stack: Stack, found: dict[str, FittedBoundary]
 ) -> FittedBoundary:
     """Return the boundaries of segments as one."""
-    model = side_by_side(data, options, stack, found, None)
-    parts = list(found.values())
-    first = parts[0].model
+    first = next(iter(found.values())).model
     plain = dataclasses.replace(_plain(options, first.method), by=options.by, bound=options.bound)
-    goal = judge_together(data, plain, model, parts, None)
+    together = side_by_side(data, plain, stack, found, None)
+    model = together.model
     if options.bound == "overall":
         seen, met = model.fit.in_sample, []
         rates = {
@@ -332,7 +330,7 @@ def _assembled(
         )
         model.fit.bound_met &= wide <= float(gap.most)
     model.provenance = replace(model.provenance, options=said)
-    return FittedBoundary(model=model, warnings=(), goal=goal)
+    return together
 
 
 def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
@@ -386,7 +384,7 @@ def _fitted(
         found = found.spread(path.levels.of(leaves.astype(np.float64), leaves.size))
     summary, found = flatten(summary, found.counted(tally))
     tally = summary.tally.reweighted(goal.totals.classes)
-    if isinstance(goal, ThreeWay):
+    if isinstance(goal, three_way.ThreeWay):
         ceiling = three_way.solve(tally.points(every=True), goal, cap=1).ceiling
     else:
         ceiling = best_choice(tally.points(), goal, cap=1).ceiling

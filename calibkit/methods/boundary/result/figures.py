@@ -22,7 +22,6 @@ from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally
 from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import gap
-from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
 from calibkit.methods.boundary.solvers.summary import Stack
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
@@ -268,7 +267,7 @@ def _within(tally: Tally, levels: slice) -> Bools:
 
 
 def gap_seen(
-    goal: WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
+    goal: gap.WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
 ) -> parts.GapFigures:
     """Return how far segments lie apart, and what the objective is within other gaps."""
     checks = None
@@ -295,7 +294,7 @@ def gap_seen(
     )
 
 
-def _by_segment(goal: WithinGap, tally: Tally, found: Found, part: int = -1) -> Int64s:
+def _by_segment(goal: gap.WithinGap, tally: Tally, found: Found, part: int = -1) -> Int64s:
     """Return rows, positives, selected rows and true positives of each segment, one row each."""
     if part >= 0:
         tally = tally.where(tally.part == part)

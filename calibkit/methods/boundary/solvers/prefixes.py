@@ -313,8 +313,6 @@ def isotonic(points: Points, goal: Goal) -> Int64s:
     the precision falls from set to set.
     """
     blocks, ends = level_sets(isotonic_blocks(points))
-    if ends.size == 0:
-        return np.full(points.levels, -1, np.int64)
     assert isinstance(goal, CountGoal)
     taken, _ = goal.whole_blocks(*(total[ends] for total in blocks.totals))
     if taken > ends.size:  # no positives, no recall
