@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 from threading import RLock
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 from uuid import uuid4
 
 import numpy as np
@@ -37,7 +37,7 @@ import calibkit_kernels
 
 from ._machine import Code, load, processor
 
-P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 R = TypeVar("R")
 
 #: The processor, and its instructions, that any other of its kind can stand in for.
@@ -90,7 +90,7 @@ def line_of(name: str, signature: Iterable[object]) -> str:
     return f"{name}: {'; '.join(map(str, signature))}"
 
 
-def kernel(function: Callable[P, R]) -> Callable[P, R]:
+def kernel(function: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
     """Compile a kernel on first call, from the cache where that is possible.
 
     The kernel releases the interpreter's lock, so that threads of one process share the work.
@@ -101,14 +101,14 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
         return Kernel(function)
 
     @functools.wraps(function)
-    def interpreted(*args: P.args, **kwargs: P.kwargs) -> R:
+    def interpreted(*args: *Ts) -> R:
         with np.errstate(all="ignore"):
-            return function(*args, **kwargs)
+            return function(*args)
 
     return interpreted
 
 
-class Kernel(Generic[P, R]):
+class Kernel(Generic[*Ts, R]):
     """A kernel, compiled for each combination of types that it is called with.
 
     Attributes
@@ -119,14 +119,14 @@ class Kernel(Generic[P, R]):
         What runs the kernel, by the types of the arguments as numba writes them.
     """
 
-    def __init__(self, function: Callable[P, R]) -> None:
+    def __init__(self, function: Callable[[*Ts], R]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
         self.entries: dict[tuple[str, ...], Callable[..., R]] = {}
         self._known: dict[tuple[object, ...], Callable[..., R]] = {}
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: *Ts) -> R:
         """Run the kernel."""
         key = tuple(
             [

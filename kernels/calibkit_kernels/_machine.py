@@ -13,6 +13,7 @@ import os
 import pickle
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -45,7 +46,10 @@ class Code(NamedTuple):
 def processor() -> tuple[str, str, str]:
     """Return the kind of system, the processor and its instructions that numba compiles for."""
     name = os.environ.get("NUMBA_CPU_NAME", _LLVM.get_host_cpu_name())
-    features = "" if name == "generic" else _LLVM.get_host_cpu_features().flatten()
+    features = ""
+    if name != "generic":
+        with suppress(RuntimeError):  # not every system tells
+            features = _LLVM.get_host_cpu_features().flatten()
     features = os.environ.get("NUMBA_CPU_FEATURES", features)
     return _LLVM.get_process_triple(), name, features
 

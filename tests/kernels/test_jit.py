@@ -329,3 +329,11 @@ print(size(-2.0), size.kept(("float64",)))
 def test_code_that_only_this_process_can_run_is_not_kept(tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     assert run(BOUND, **cache) == run(BOUND, **cache) == ["2.0 False"]
+
+
+@compiled_only
+def test_where_code_cannot_be_loaded_it_is_compiled(filled: tuple[Path, list[str]]) -> None:
+    cache, (folder, value) = filled
+    for broken in ("_extension", "_engine"):  # by another numba, say
+        spoilt = f"from calibkit_kernels import _machine\n_machine.{broken} = None\n{COUNTED}"
+        assert run(spoilt, XDG_CACHE_HOME=str(cache)) == [folder, value, "1"]
