@@ -8,6 +8,7 @@ classifier performance, sections 5.2 and C.8.)
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,13 @@ from calibkit.models.model import Column, canonical_text, column_descriptions
 from calibkit.numerics.hashes import data_hash
 from calibkit.options.bin import Order
 from calibkit.options.shared import ColumnOptions
-from calibkit.summaries.edges import assign, equal_width_edges, level_edges, quantile_edges
+from calibkit.summaries.edges import (
+    assign,
+    equal_width_edges,
+    level_edges,
+    quantile_edges,
+    several_quantile_edges,
+)
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.maps import LEAST, logit
@@ -60,14 +67,26 @@ class Levels(Struct, frozen=True):
 
 def uncertainty_levels(rows: ScoreRows, levels: int, strategy: str = "equal-mass") -> Levels:
     """Return the uncertainty levels fitted on rows; rows without uncertainty have one level."""
+    return several_levels(rows, (levels,), strategy)[0]
+
+
+def several_levels(
+    rows: ScoreRows, several: Sequence[int], strategy: str = "equal-mass"
+) -> list[Levels]:
+    """Return what `uncertainty_levels` does, for several numbers of levels."""
     if rows.uncertainty is None:
-        return Levels(-np.inf, np.empty(0))
-    if rows.level_edges is not None and levels > 1:
-        return Levels(extremes(rows.uncertainty, rows.weight)[0], np.array(rows.level_edges))
-    if strategy == "equal-mass":
-        return Levels(*quantile_edges(rows.uncertainty, levels, rows.weight))
+        return [Levels(-np.inf, np.empty(0))] * len(several)
+    given = rows.level_edges
+    if given is None and strategy == "equal-mass":
+        quantiles = several_quantile_edges(rows.uncertainty, several, rows.weight)
+        return [Levels(*own) for own in quantiles]
     low, high = extremes(rows.uncertainty, rows.weight)
-    return Levels(low, equal_width_edges(low, high, levels))
+    return [
+        Levels(
+            low, np.array(given) if given and levels > 1 else equal_width_edges(low, high, levels)
+        )
+        for levels in several
+    ]
 
 
 def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:

@@ -8,6 +8,7 @@ written directly.
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import stat
@@ -37,6 +38,9 @@ _GROUP_ROWS: Final = 131_072
 
 #: Bytes of a group, about, beyond which it has fewer rows; and the rows that it always has.
 _MOST_BYTES, _FEWEST_ROWS = 2**25, 2**12
+
+#: Bytes after which the disk is set to work on what was written: less is left to wait for at the end.
+_STRETCH: Final = 2**23
 
 #: Seconds between two looks at whether the writer is still there.
 _LOOK: Final = 0.2
@@ -192,12 +196,30 @@ def _write_synced(temporary: Path, final: Path, write: Write) -> None:
     mode = 0o666
     with suppress(FileNotFoundError, PermissionError):
         mode = stat.S_IMODE(final.stat().st_mode)
-    with os.fdopen(os.open(temporary, flags, mode), "wb") as file:
+    with io.BufferedWriter(_Underway(os.open(temporary, flags, mode), "wb")) as file:
         with suppress(FileNotFoundError, PermissionError):
             shutil.copymode(final, temporary)
         write(file)
         file.flush()
         os.fsync(file.fileno())
+
+
+class _Underway(io.FileIO):
+    """A file that goes to disk while it is written, where the system has a call for that."""
+
+    _begun = _written = 0
+
+    def write(self, data: Any) -> int:
+        """Write bytes, as files do."""
+        count = super().write(data)
+        self._written += count
+        behind = self._written - self._begun
+        if behind >= _STRETCH and sys.platform == "linux":
+            # Pages that are not on disk yet begin their way there, and stay in memory.
+            with suppress(OSError):
+                os.posix_fadvise(self.fileno(), self._begun, behind, os.POSIX_FADV_DONTNEED)
+            self._begun = self._written
+        return count
 
 
 def _table(

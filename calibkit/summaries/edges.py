@@ -7,6 +7,8 @@ equal values are never parted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
@@ -98,7 +100,14 @@ def unit_sums(place: UInt16s, units: Int64s, size: int) -> Int64s:
 def quantile_edges(
     values: Numbers, bins: int, weight: Floats | None = None
 ) -> tuple[float, Floats]:
-    """Return the smallest value and the inner edges of quantile bins.
+    """Return the smallest value and the inner edges of quantile bins; see `several_quantile_edges`."""
+    return several_quantile_edges(values, (bins,), weight)[0]
+
+
+def several_quantile_edges(
+    values: Numbers, bins: Sequence[int], weight: Floats | None = None
+) -> list[tuple[float, Floats]]:
+    """Return the smallest value and the inner edges of quantile bins, for several numbers of bins.
 
     Edge j (j = 1 … bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted,
     the first value whose cumulative weight exceeds ``j W / bins``.  Duplicate edges stay: the bins
@@ -110,11 +119,14 @@ def quantile_edges(
     return quantiles_in_units(values, _NO_WEIGHT, bins)
 
 
-def quantiles_in_units(values: Numbers, units: Int64s, bins: int) -> tuple[float, Floats]:
-    """Return what `quantile_edges` does, of weights in `columns.weights.in_units` (none: each is 1)."""
-    ranks = quantile_ranks(int(units.sum(dtype=np.int64)) if units.size else values.size, bins)
+def quantiles_in_units(
+    values: Numbers, units: Int64s, bins: Sequence[int]
+) -> list[tuple[float, Floats]]:
+    """Return what `several_quantile_edges` does, of `columns.weights.in_units` (none: each is 1)."""
+    total = int(units.sum(dtype=np.int64)) if units.size else values.size
+    ranks = np.concatenate([quantile_ranks(total, one) for one in bins])
     rising = order_statistics(values, ranks, units).astype(np.float64) + 0.0  # no -0.0
-    return float(rising[0]), rising[1:]
+    return [(float(own[0]), own[1:]) for own in np.split(rising, np.cumsum(bins)[:-1])]
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> Floats:

@@ -38,7 +38,7 @@ from calibkit.summaries.counted import (
     Room,
     UnitError,
 )
-from calibkit.summaries.edges import equal_width_edges, quantile_edges
+from calibkit.summaries.edges import equal_width_edges, several_quantile_edges
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
@@ -186,7 +186,7 @@ def level_edges(
     if strategy == "equal-width":
         edges = [equal_width_edges(low, high, count) for count in levels]
     else:
-        edges = [quantile_edges(values, count, weight)[1] for count in levels]
+        edges = [inner for _, inner in several_quantile_edges(values, levels, weight)]
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
     return np.unique([*np.concatenate(edges), low]).tolist(), error
 

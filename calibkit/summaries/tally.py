@@ -176,7 +176,7 @@ class Tally(Struct, frozen=True, dict=True):
         if first.all():
             return self
         again = np.flatnonzero(~first)
-        place = np.cumsum(first)[again] - 1  # of the entry that each of them joins
+        place = again - np.arange(1, again.size + 1)  # of the entry that each of them joins
         found = self.where(first)
         count = joined(found.count, place, self.count[again])
         positive = joined(found.positive.astype(count.dtype), place, self.positive[again])
@@ -208,15 +208,28 @@ class Tally(Struct, frozen=True, dict=True):
         """Return the smallest score and the inner edges of quantile bins over all levels."""
         return falling_quantiles(self.score, self.count, bins)
 
+    def sample(self, parts: int, seed: int) -> Tally:
+        """Return the first of as many parts as `deal` deals rows to."""
+        return replace(self._dealt(parts, 1, seed), part=_NOT_DEALT)
+
     def deal(self, parts: int, seed: int) -> Tally:
         """Return the tally with its rows dealt at random to `parts` parts of equal size.
 
         Equal in law to a random split of the rows; a function of seed, scores, levels and labels
         alone.
         """
+        return self._dealt(parts, parts, seed)
+
+    def _dealt(self, parts: int, kept: int, seed: int) -> Tally:
         integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
         bits, level, count, positive, part = draws.deal_entries(
-            self.score.view(integers), self.level, self.count, self.positive, parts, np.uint64(seed)
+            self.score.view(integers),
+            self.level,
+            self.count,
+            self.positive,
+            parts,
+            kept,
+            np.uint64(seed),
         )
         return Tally(
             bits.view(self.score.dtype), level, count, positive, self.levels, self.unit, part

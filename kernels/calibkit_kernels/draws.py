@@ -169,13 +169,14 @@ def deal_entries(
     count: Counts,
     positive: Counts,
     parts: int,
+    kept: int,
     seed: np.uint64,
 ) -> tuple[Counts, NDArray[np.uint16], Counts, Counts, Parts]:
     """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
 
-    `bits` are the bit patterns of the scores, uint32 or uint64.  Returned are those of the dealt
-    entries with their levels, rows, positive rows and parts, in the order of the tally, then of the
-    part.
+    `bits` are the bit patterns of the scores, uint32 or uint64.  Returned are those of the entries of
+    the first `kept` parts with their levels, rows, positive rows and parts, in the order of the tally,
+    then of the part.
     """
     rows: Any = np.int64(0)
     size = np.int64(0)
@@ -185,6 +186,7 @@ def deal_entries(
     room = np.empty(parts, np.int64)
     for part in range(parts):
         room[part] = rows // parts + (part < rows % parts)
+    size = min(size, room[:kept].sum())
     bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
@@ -196,10 +198,22 @@ def deal_entries(
         # Of one type whatever that of the counts: each other one would be compiled anew.
         own: Any = np.int64(positive[i])
         others: Any = np.int64(count[i]) - own
+        if own + others == 1:  # as `deal_rows` does it, in one step: most scores are distinct
+            draw = uniform(key + _POSITIVE_STEP if own else key, 0)
+            part = take_place(int(draw * float(left)), room)
+            left -= 1
+            if part < kept:
+                bits_of[filled] = bits[i]
+                level_of[filled] = level[i]
+                counts[filled] = 1
+                positives[filled] = own
+                part_of[filled] = part
+                filled += 1
+            continue
         deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
         deal_rows(others, key, left - own, room, misses)
         left -= own + others
-        for part in range(parts):
+        for part in range(kept):
             if hits[part] + misses[part] > 0:
                 bits_of[filled] = bits[i]
                 level_of[filled] = level[i]

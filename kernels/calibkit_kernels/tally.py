@@ -34,7 +34,9 @@ Words = NDArray[np.uint64]
 @kernel
 def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], out: Levels) -> None:
     """Write the bin of each value: how many edges are at most ``max(value, minimum)``."""
-    if edges.size <= 16:
+    if (
+        edges.size <= 128
+    ):  # that many comparisons take less time than a search, which no one can foretell
         for i in range(values.size):
             value = max(float(values[i]), minimum)
             level = 0

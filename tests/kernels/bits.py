@@ -37,9 +37,9 @@ def tallies() -> Iterator[object]:
     kernels.assign_levels(score, 0.1, edges[0], out)
     yield out
     bits = score.view(np.uint64)
-    yield from draws.deal_entries(bits, level, count, positive, 3, np.uint64(5))
+    yield from draws.deal_entries(bits, level, count, positive, 3, 3, np.uint64(5))
     large = count * 10**7
-    yield from draws.deal_entries(bits, level, large, large // 3, 2, np.uint64(6))
+    yield from draws.deal_entries(bits, level, large, large // 3, 2, 1, np.uint64(6))
 
 
 def numbers() -> Iterator[object]:

@@ -157,7 +157,13 @@ def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObjec
     assert left.tolist() == free
 
 
-def deal(entries: list[Entry], parts: int, seed: int, kind: type = np.int64) -> list[Entry]:
+def deal(
+    entries: list[Entry],
+    parts: int,
+    seed: int,
+    kind: type = np.int64,
+    kept: int | None = None,
+) -> list[Entry]:
     score, level, _, count, positive = zip(*entries, strict=True)
     bits, *found = kernels.deal_entries(
         np.array(score, np.float64).view(np.uint64),
@@ -165,6 +171,7 @@ def deal(entries: list[Entry], parts: int, seed: int, kind: type = np.int64) -> 
         np.array(count, kind),
         np.array(positive, kind),
         parts,
+        parts if kept is None else kept,
         np.uint64(seed),
     )
     level, count, positive, part = (column.tolist() for column in found)
@@ -176,7 +183,8 @@ def deal(entries: list[Entry], parts: int, seed: int, kind: type = np.int64) -> 
 def tallies(draw: st.DrawFn) -> list[Entry]:
     size = draw(st.integers(1, 6))
     keys = [(float(-(i // 2)), i % 2) for i in range(size)]
-    counts = draw(st.lists(st.integers(1, 5) | st.integers(30, 90), min_size=size, max_size=size))
+    amounts = st.just(1) | st.integers(1, 5) | st.integers(30, 90)
+    counts = draw(st.lists(amounts, min_size=size, max_size=size))
     return [(*key, 0, n, draw(st.integers(0, n))) for key, n in zip(keys, counts, strict=True)]
 
 
@@ -188,6 +196,8 @@ def test_entries_are_dealt_whole_to_parts_of_equal_size(
     found = deal(entries, parts, seed, kind)
     assert found == naive.deal_entries(entries, parts, seed)
     assert found == sorted(found, key=lambda e: (-e[0], e[1], e[2]))
+    for kept in range(1, parts):
+        assert deal(entries, parts, seed, kind, kept) == [e for e in found if e[2] < kept]
     for score, level, _, count, positive in entries:
         own = [e for e in found if e[:2] == (score, level)]
         assert (sum(e[3] for e in own), sum(e[4] for e in own)) == (count, positive)

@@ -47,8 +47,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.arrays import Bools, Floats, Int64s, UInt16s
-from calibkit.bins.binning import GridTable, Levels, uncertainty_levels
+from calibkit.arrays import Bools, Floats, Int64s
+from calibkit.bins.binning import GridTable, Levels, several_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
@@ -100,8 +100,9 @@ class Choice(Struct, frozen=True):
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     failure: InfeasibleError | None = None
-    for summary, checked in itertools.zip_longest(choice.ranked, choice.checked):
+    for candidate, checked in itertools.zip_longest(choice.ranked, choice.checked):
         try:
+            summary = candidate.over_own_levels()
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
             single = tally if summary.single is summary.tally else summary.single
             fitted = fit_summary(replace(summary, tally=tally, single=single), checked)
@@ -115,7 +116,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         asked = {**model.provenance.options, "method": AUTO}
         model.provenance = replace(model.provenance, options=asked)
         own = next(one for one in choice.ranked if one.planned.method.surface is None)
-        return replace(fitted, summary=own)
+        return replace(fitted, summary=own.over_own_levels())
     assert failure is not None
     raise failure
 
@@ -173,36 +174,35 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     if len(plans) == 1:
         return Choice((summarise(data, plans[0].options),))
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
-        return _choose(*_count_finely(data, plans))
+        return choose_among(*_count_finely(data, plans))
     return choose_among([summarise(data, planned.options) for planned in plans])
 
 
-def choose_among(summaries: list[Summary]) -> Choice:
-    """Return candidates counted apart, the simplest first, by what cross-validation says of them."""
-    return _choose(summaries[0], summaries, None)
+def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Choice:
+    """Return candidates, the simplest first, by what cross-validation says of them.
 
-
-def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | None) -> Choice:
-    """Rank candidates by their cross-validation, on a common deal of `base` where they have places."""
+    `shared`: whose tally all of them have, over finer levels; they are judged on one deal of it.
+    """
+    base = shared or summaries[0]
     options = base.planned.options
     base.need_classes()
     if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
         return Choice(tuple(summaries))
     goal = base.aim()[1]
     classes, dealt, some = goal.totals.classes, None, None
-    if places is not None:
+    if shared is not None:
         parts, counted_on = base.totals().rows // ENOUGH, base
         if base.dealt is None and parts > 1:  # that many are enough, taken at random
             # Another seed than that of the folds: both draws are keyed by score, level and label.
-            some = base.tally.deal(min(parts, MOST_FOLDS), options.seed + _THINNED).before(1)
+            some = base.tally.sample(min(parts, MOST_FOLDS), options.seed + _THINNED)
             counted_on = replace(base, tally=some)
         dealt = counted_on.deal(classes)
     tried = []
-    for k, summary in steps(enumerate(summaries), len(summaries), "candidates judged"):
-        if dealt is None or places is None:
+    for summary in steps(summaries, len(summaries), "candidates judged"):
+        if dealt is None:
             own = summary.deal(classes)
         else:
-            own = dealt.coarser(places[k], summary.tally.levels)
+            own = replace(summary, tally=dealt).over_own_levels().tally
         alike = goal.over(summary.planned.levels) if isinstance(goal, WithinGap) else goal
         checked, beside = figures.cross_validate(own, summary.planned, alike), None
         if checked.found and not goal.uses_gain and not isinstance(goal, three_way.ThreeWay):
@@ -213,7 +213,7 @@ def _choose(base: Summary, summaries: list[Summary], places: list[UInt16s] | Non
         tried.append(Tried(summary, checked, beside))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     priced = summaries[0 if base.cells is None else len(summaries) // 2]
-    choice = _rank(Judge(goal, priced, dealt), tried)
+    choice = _rank(Judge(goal, priced.over_own_levels(), dealt), tried)
     # A table of segments needs the folds themselves.
     return choice if some is not None and base.stack is None else replace(choice, checked=())
 
@@ -240,16 +240,14 @@ def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Pl
     return plans
 
 
-def _count_finely(
-    data: ScoreRows, plans: list[Plan]
-) -> tuple[Summary, list[Summary], list[UInt16s]]:
+def _count_finely(data: ScoreRows, plans: list[Plan]) -> tuple[list[Summary], Summary]:
     """Count rows once, over levels that refine those of all candidates.
 
-    Returned are the summary over these levels, and each candidate's with its level of every one.
+    Returned are the summaries of the candidates, and the one over these levels, whose tally they share.
     """
     own_levels = []
-    for planned in plans:
-        levels = uncertainty_levels(data, planned.levels, planned.options.strategy)
+    wanted, strategy = [planned.levels for planned in plans], plans[0].options.strategy
+    for planned, levels in zip(plans, several_levels(data, wanted, strategy), strict=True):
         own = planned.method.surface and data.cells is None  # of cells each keeps its number
         own_levels.append(distinct(levels) if own else levels)
     edges = np.concatenate([levels.edges for levels in own_levels])
@@ -257,15 +255,14 @@ def _count_finely(
     most = max(plans, key=lambda planned: 0 if planned.method.surface else planned.levels)
     base = summarise(data, most.options, finest)
     starts = np.append(finest.minimum, finest.edges)
-    summaries, places = [], []
+    summaries = []
     for planned, levels in zip(plans, own_levels, strict=True):
-        places.append(np.searchsorted(levels.edges, starts, side="right").astype(np.uint16))
-        tally = base.tally.coarser(places[-1], levels.count)
+        places = np.searchsorted(levels.edges, starts, side="right").astype(np.uint16)
         options = {**base.origin.options, "uncertainty_bins": planned.kept_levels}
         origin = replace(base.origin, options=options)
-        counted = replace(base, tally=tally, single=tally, levels=levels)
-        summaries.append(replace(counted, planned=planned, origin=origin))
-    return base, summaries, places
+        counted = replace(base, planned=planned, origin=origin, levels=levels, places=places)
+        summaries.append(counted)
+    return summaries, base
 
 
 def _rank(judge: Judge, tried: list[Tried]) -> Choice:

@@ -148,7 +148,7 @@ def quantiles_of_rows(values: Numbers, weight: Floats | None) -> Quantiles:
     else:
         units, unit = in_units(weight)
         values, units = edges.few_values(values, units)
-        low, inner = edges.quantiles_in_units(values, units, QUANTILES)
+        (low, inner), *_ = edges.quantiles_in_units(values, units, (QUANTILES,))
         found = np.array([low, *inner])
         counts = edges.unit_sums(place_between(values, found), units, QUANTILES)
         largest = values[units > 0].max()

@@ -87,6 +87,15 @@ class Summary(Struct, frozen=True, kw_only=True):
     stack: Stack | None = None  # the segments whose levels the tally holds one after the other
     resolution: Resolution | None = None  # how coarse the rows are; None where nothing was lost
     cells: CellGrid | None = None  # whose cells are the levels of the tally
+    #: Where the tally is counted over finer levels, which several candidates share: the level of each.
+    places: UInt16s | None = None
+
+    def over_own_levels(self) -> Summary:
+        """Return what is counted over the levels of the model alone."""
+        if self.places is None or self.levels is None:
+            return self
+        tally = self.tally.coarser(self.places, self.levels.count)
+        return replace(self, tally=tally, single=tally, places=None)
 
     def totals(self) -> Totals:
         """Return rows and positive rows, in units."""
