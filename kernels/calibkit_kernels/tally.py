@@ -14,6 +14,7 @@ Counts are integers; a caller with fractional weights scales them first.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,43 @@ def count_selected(
             rows += count[i]
             hits += positive[i]
     return rows, hits
+
+
+@kernel
+def margin_bins(
+    score: Floats,
+    regressor: NDArray[np.float64],
+    level: Levels,
+    part: Parts,
+    count: Counts,
+    positive: Counts,
+    cuts: NDArray[np.float64],
+    reach: int,
+) -> tuple[NDArray[np.int16], Int64s]:
+    """Return how far entries lie above the threshold of their part and level, in bins.
+
+    `cuts`, shape (3, parts, levels), are the thresholds on the score, those on the regressor, and how
+    many bins a unit of that has.  Bins go from ``-reach`` to ``reach - 1``; what is selected has one
+    from 0 on, all else one below.  Where the threshold is NaN no cut selects anything: the bin is
+    ``-reach - 1``.  Besides the bins of the entries, rows and positive rows of each part and bin are
+    returned, shape (2, parts, 2 reach + 1).
+    """
+    bins = np.empty(score.size, np.int16)
+    held = np.zeros((2, cuts.shape[1], 2 * reach + 1), np.int64)
+    for i in range(score.size):
+        own, at = part[i], level[i]
+        limit, start, steps = cuts[0, own, at], cuts[1, own, at], cuts[2, own, at]
+        bin_ = -reach - 1
+        if not math.isnan(limit):
+            margin = (regressor[i] - start) * steps
+            if math.isnan(margin):
+                margin = 0.0
+            bin_ = math.floor(min(max(margin, float(-reach)), float(reach - 1)))
+            bin_ = max(bin_, 0) if score[i] >= limit else min(bin_, -1)
+        bins[i] = bin_
+        held[0, own, bin_ + reach + 1] += count[i]
+        held[1, own, bin_ + reach + 1] += positive[i]
+    return bins, held
 
 
 @kernel

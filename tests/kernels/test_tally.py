@@ -197,6 +197,28 @@ def test_selected_rows_are_counted(
     assert found == naive.count_selected(entries, cuts, wanted)
 
 
+@given(rows, st.data(), st.integers(1, 5))
+@float_types
+def test_margins_fall_into_bins(
+    floats: type, data: list[Row], more: st.DataObject, reach: int
+) -> None:
+    entries = dealt(data)
+    score, level, count, positive, part = arrays(entries, floats)
+    number = st.floats(-4, 4, width=16) | st.sampled_from([-math.inf, math.nan])
+    tables = [
+        more.draw(st.lists(st.lists(own, min_size=LEVELS, max_size=LEVELS), min_size=3, max_size=3))
+        for own in (number, number, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
+    ]
+    regressor = np.clip(score.astype(np.float64), -5.0, 5.0)
+    bins, held = kernels.margin_bins(
+        score, regressor, level, part, count, positive, np.array(tables), reach
+    )
+    wanted, counts = naive.margin_bins(entries, regressor.tolist(), *tables, reach)
+    assert bins.tolist() == wanted
+    places = range(-reach - 1, reach)
+    assert held.tolist() == [[[own[k] for k in places] for own in one] for one in counts]
+
+
 @given(rows, st.integers(1, 9))
 @count_types
 @float_types

@@ -7,6 +7,7 @@ import itertools
 import math
 import struct
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -593,6 +594,38 @@ def margins(score: list[float], threshold: list[float], *, probability: bool) ->
             # Between neighbours the difference of logits vanishes; its first order does not.
             out.append((logit(s) - logit(t) or (s - t) / (t * (1 - t))) if probability else s - t)
     return out
+
+
+def margin_bins(
+    entries: list[Entry],
+    regressor: list[float],
+    limits: list[list[float]],
+    starts: list[list[float]],
+    steps: list[list[float]],
+    reach: int,
+) -> tuple[list[int], list[list[Counter[int]]]]:
+    """Return the bin of each entry's margin, and rows and positive rows of each part by bin."""
+    bins = []
+    held: list[list[Counter[int]]] = [[Counter() for _ in limits] for _ in range(2)]
+    for (score, level, part, rows, hits), x in zip(entries, regressor, strict=True):
+        limit, away = limits[part][level], (x - starts[part][level]) * steps[part][level]
+        if math.isnan(limit):
+            place = -reach - 1
+        elif score >= limit:
+            place = max(place_of(away, reach), 0)
+        else:
+            place = min(place_of(away, reach), -1)
+        bins.append(place)
+        held[0][part][place] += rows
+        held[1][part][place] += hits
+    return bins, held
+
+
+def place_of(away: float, reach: int) -> int:
+    """Return the whole number below a margin, one of 2 `reach` around 0; 0 where it is undefined."""
+    if math.isnan(away):
+        return 0
+    return next((k for k in range(-reach, reach) if away < k + 1), reach - 1)
 
 
 #: The twins of kernels whose name they do not bear.

@@ -67,6 +67,7 @@ from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
+from calibkit_kernels.tally import margin_bins
 
 #: The numbers of levels that the optimum is tried with.
 LEVELS = (2, 3, 5, 7, 11)
@@ -77,10 +78,6 @@ ENOUGH = 1_000_000
 _THINNED = 2**32
 #: Bins of the margin on either side of the cut, and how many interquartile ranges they reach.
 _BINS, _REACH = 4096, 4.0
-#: The bin of rows that no cut selects.
-_NEVER = -_BINS - 1
-#: Entries that are placed together.
-_BLOCK = 1 << 18
 G = TypeVar("G", bound=Goal)
 #: Counts rows for some options.
 Count = Callable[[ScoreRows, BoundaryOptions], Summary]
@@ -531,24 +528,11 @@ def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> 
     # The lowest score that a threshold selects has a margin of exactly 0.
     place = np.searchsorted(-score, -limits.astype(score.dtype), side="right") - 1
     starts = np.where(np.isneginf(limits), -np.inf, regressor[np.maximum(place, 0)])
-    width = _REACH * _spread(dealt, regressor) / _BINS
-    bins = np.empty(score.size, np.int16)
-    held = np.zeros((2, parts * (2 * _BINS + 1)))
-    for start in range(0, score.size, _BLOCK):
-        own = slice(start, start + _BLOCK)
-        at = dealt.part[own], dealt.level[own]
-        with np.errstate(invalid="ignore", over="ignore"):
-            margin = (regressor[own] - starts[at]) * (slopes[at] / width)
-            taken = score[own] >= limits[at]
-        placed = np.clip(np.floor(np.nan_to_num(margin)), -_BINS, _BINS - 1).astype(np.int16)
-        placed = np.where(taken, np.maximum(placed, 0), np.minimum(placed, -1)).astype(np.int16)
-        placed[np.isnan(limits[at])] = _NEVER
-        bins[own] = placed
-        cell = at[0] * np.int64(2 * _BINS + 1) + (placed.astype(np.int64) - _NEVER)
-        for kind, units in enumerate((dealt.count, dealt.positive)):
-            held[kind] += np.bincount(cell, units[own], held.shape[1])
-    falling = held.reshape(2, parts, -1)[:, :, :0:-1]  # without the bin of no cut
-    return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1].astype(np.int64))
+    steps = slopes / (_REACH * _spread(dealt, regressor) / _BINS)
+    counted, cuts = (dealt.count, dealt.positive), np.array([limits, starts, steps])
+    bins, held = margin_bins(score, regressor, dealt.level, dealt.part, *counted, cuts, _BINS)
+    falling = held[:, :, :0:-1]  # without the bin of no cut
+    return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1])
 
 
 def _spread(tally: Tally, regressor: Floats) -> float:
