@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -184,10 +184,11 @@ def each_block(
     blocks: Sequence[slice],
     threads: int,
     given: Iterable[tuple[Any, ...]] | None = None,
+    pool: Executor | None = None,
 ) -> list[Any]:
     """Return what a kernel gives for each block of some arrays, in the order of the blocks.
 
-    `given` has what the kernel takes besides, for each block.
+    `given` has what the kernel takes besides, for each block; `pool` the threads, where they wait.
     """
     more = [()] * len(blocks) if given is None else list(given)
     cuts = [
@@ -196,8 +197,10 @@ def each_block(
     ]
     if threads == 1 or len(blocks) < 2:
         return list(itertools.starmap(kernel, cuts))
-    with ThreadPoolExecutor(min(threads, len(blocks))) as pool:
+    if pool is not None:
         return list(pool.map(kernel, *zip(*cuts, strict=True)))
+    with ThreadPoolExecutor(min(threads, len(blocks))) as own:
+        return list(own.map(kernel, *zip(*cuts, strict=True)))
 
 
 def added(results: Sequence[Sequence[Any]]) -> tuple[Any, ...]:

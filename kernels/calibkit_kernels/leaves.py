@@ -248,7 +248,7 @@ def label_loss(score: float, positive: bool) -> float:
 
 
 @kernel
-def newton_rows(score: Floats, label: Labels, weight: Int64s, scale: float, out: Int64s) -> None:
+def newton_rows(score: Floats, label: Labels, weight: Int64s, out: Int64s, scale: float) -> None:
     """Write weight, gradient and Hessian of each row, the latter two in units of ``1 / scale``.
 
     The gradient is that of the log likelihood: label minus probability.
@@ -259,14 +259,6 @@ def newton_rows(score: Floats, label: Labels, weight: Int64s, scale: float, out:
         out[i, 0] = weight[i]
         out[i, 1] = math.floor((float(label[i]) - p) * w + 0.5)
         out[i, 2] = math.floor(p * (1.0 - p) * w + 0.5)
-
-
-@kernel
-def leaf_sums(ends: Ends, payload: Int64s, out: Int64s) -> None:
-    """Add the integer vectors of rows to the node each row ends in."""
-    for i in range(ends.size):
-        for c in range(payload.shape[1]):
-            out[ends[i], c] += payload[i, c]
 
 
 @kernel

@@ -56,13 +56,27 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
 
 
 @kernel
-def node_totals(payload: Int64s, spans: Int64s, out: Int64s) -> None:
-    """Write the sums of each node, whose rows are ``spans[node, 0]`` up to ``spans[node, 1]``."""
-    out[:] = 0
+def gather_nodes(order: NDArray[np.int32], out: Int64s, payload: Int64s, spans: Int64s) -> Int64s:
+    """Write the vectors of rows in their order, and return the sums of each node.
+
+    Those of a node are ``spans[node, 0]`` up to ``spans[node, 1]``.
+    """
+    totals = np.zeros((spans.shape[0], payload.shape[1]), np.int64)
     for node in range(spans.shape[0]):
+        if payload.shape[1] == 3:  # boosting: written out it takes two thirds of the time
+            first = second = third = np.int64(0)
+            for i in range(spans[node, 0], spans[node, 1]):
+                row = order[i]
+                a, b, c = payload[row, 0], payload[row, 1], payload[row, 2]
+                out[i, 0], out[i, 1], out[i, 2] = a, b, c
+                first, second, third = first + a, second + b, third + c
+            totals[node, 0], totals[node, 1], totals[node, 2] = first, second, third
+            continue
         for i in range(spans[node, 0], spans[node, 1]):
             for c in range(payload.shape[1]):
-                out[node, c] += payload[i, c]
+                out[i, c] = payload[order[i], c]
+                totals[node, c] += payload[order[i], c]
+    return totals
 
 
 @kernel

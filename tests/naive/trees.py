@@ -12,7 +12,7 @@ Row = Sequence[Value]
 
 #: Kernels that are steps of what one twin does whole.
 TWINS = {
-    "node_totals": "grown_tree",
+    "gather_nodes": "grown_tree",
     "fill_histogram": "grown_tree",
     "node_histogram": "grown_tree",
     "sparse_histogram": "grown_tree",
@@ -237,17 +237,6 @@ def newton_rows(
         slope, bend = (label - p) * weight * scale, p * (1 - p) * weight * scale
         found.append([weight, math.floor(slope + 0.5), math.floor(bend + 0.5)])
     return found
-
-
-def leaf_sums(
-    ends: Sequence[int], vectors: Sequence[Sequence[int]], leaves: int
-) -> list[list[int]]:
-    """Return the sum of the vectors of each leaf."""
-    width = len(vectors[0])
-    return [
-        [sum(v[c] for e, v in zip(ends, vectors, strict=True) if e == leaf) for c in range(width)]
-        for leaf in range(leaves)
-    ]
 
 
 def move_scores(

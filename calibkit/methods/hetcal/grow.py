@@ -5,10 +5,11 @@ Grown on are binned features, and for each row the integers that its criterion s
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from typing import Final
+from typing import Final, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -17,13 +18,17 @@ from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Features, Node, Tree
+from calibkit.numerics.sums import cut, each_block
 from calibkit.summaries.row_store import Arrays
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 
+T = TypeVar("T")
+R = TypeVar("R")
+
 CRITERIA = {"gini": criteria.GINI, "entropy": criteria.ENTROPY, "auc": criteria.AUC}
 
-#: Fewer row visits a level than this are not worth a second thread.
+#: Fewer visits to rows than this are not worth a second thread.
 _SHARED_VISITS = 200_000
 #: Rows that are listed at a time.
 _BLOCK = 1 << 20
@@ -116,29 +121,34 @@ class Grower:
             size += own.size
         self.rows, self.vectors = self.every[:size], self.gathered[:size]
         self.ends[:] = -1
+        self.pool, self.threads = pool, threads
         self.tree, self.turn, self.parents = Tree(), 0, list[int]()
-        self.slots = np.empty(0, np.int64)
+        self.slots, self.totals = np.empty(0, np.int64), list[Int64s]()
         places, spans, depth = [0], np.array([[0, size]], np.int64), 0
         while places:  # none is split at the largest depth
-            np.take(self.payload, self.rows, axis=0, out=self.vectors, mode="clip")
-            totals = np.zeros((len(places), self.payload.shape[1]), np.int64)
-            kernels.node_totals(self.vectors, spans, totals)
+            totals = self._gather(spans)
+            self.totals.append(totals)
             self.tree.nodes += [Node(rows, second, depth) for rows, second, *_ in totals.tolist()]
             allowed = None if subsets is None else subsets(len(places))
-            splits = self._search(spans, totals, depth, allowed, pool, threads)
+            splits = self._search(spans, totals, depth, allowed)
             places, spans = self._split_level(places, spans, splits, totals)
             depth += 1
         return self.tree, self.ends
 
-    def _search(
-        self,
-        spans: Int64s,
-        totals: Int64s,
-        depth: int,
-        allowed: Bools | None,
-        pool: Executor | None,
-        threads: int,
-    ) -> Floats:
+    def _gather(self, spans: Int64s) -> Int64s:
+        """Bring the vectors of rows into the order of the rows; return the sums of each node."""
+        blocks = cut(0, self.rows.size)
+        given = [(self.payload, spans.clip(one.start, one.stop) - one.start) for one in blocks]
+        arrays = self.rows, self.vectors
+        sums = each_block(kernels.gather_nodes, arrays, blocks, self.threads, given, self.pool)
+        return sum(sums, np.zeros((len(spans), self.payload.shape[1]), np.int64))
+
+    def _shared(self, work: Callable[[T], R], items: Iterable[T], visits: int) -> list[R]:
+        """Return what some work gives for each item, by several threads if enough rows are visited."""
+        pool = self.pool if visits > _SHARED_VISITS else None
+        return list(map(work, items) if pool is None else pool.map(work, items))
+
+    def _search(self, spans: Int64s, totals: Int64s, depth: int, allowed: Bools | None) -> Floats:
         """Return the best split of each node on each feature."""
         rules, bins, count = self.rules, self.features.bins, len(self.features.bins)
         splits = np.full((count, len(spans), kernels.SPLIT_WIDTH), kernels.NONE)
@@ -163,10 +173,8 @@ class Grower:
 
         # Features of many bins take longer: deal them out in turn.
         heavy = sorted(searched.tolist(), key=lambda place: -bins[place].count)
-        if pool is not None and self.rows.size * count > _SHARED_VISITS:
-            list(pool.map(work, [heavy[part::threads] for part in range(threads)]))
-        else:
-            work(heavy)
+        parts = [heavy[part :: self.threads] for part in range(self.threads)]
+        self._shared(work, parts, self.rows.size * count)
         return splits
 
     def _nodes(self, spans: Int64s, hopeless: Bools) -> Int64s:
@@ -198,27 +206,29 @@ class Grower:
         """Part the rows of the nodes of a level; return their children, and where their rows are."""
         chosen = np.full(len(places), -1, np.int64)
         kernels.choose_splits(splits, totals, self.rules.kind, chosen)
-        children: list[int] = []
-        ranges: list[list[int]] = []
-        self.parents = []
-        for index, (place, feature) in enumerate(zip(places, chosen.tolist(), strict=True)):
-            low, high = spans[index].tolist()
+
+        def part(index: int) -> list[list[int]]:
+            (low, high), feature = spans[index].tolist(), int(chosen[index])
+            rows = self.rows[low:high]
             if feature < 0:
-                self.ends[self.rows[low:high]] = place
-                continue
-            node = self.tree.nodes[place]
+                self.ends[rows] = places[index]
+                return []
+            node = self.tree.nodes[places[index]]
             self._settle(node, feature, splits[feature, index], slice(low, high))
-            left = node.left_codes(self.features.bins[feature])
-            size = kernels.split_rows(
-                self.features.codes[feature], self.rows[low:high], left, self.spare
-            )
-            ranges += [[low, low + size], [low + size, high]]
+            left, codes = node.left_codes(self.features.bins[feature]), self.features.codes[feature]
+            size = kernels.split_rows(codes, rows, left, self.spare[low:high])
+            return [[low, low + size], [low + size, high]]
+
+        ranges = self._shared(part, range(len(places)), self.rows.size)
+        children: list[int] = []
+        split = np.flatnonzero(chosen >= 0).tolist()
+        for index in split:
+            node = self.tree.nodes[places[index]]
             node.left = len(self.tree.nodes) + len(children)
             node.right = node.left + 1
             children += [node.left, node.right]
-            if self.slots.size:
-                self.parents.append(int(self.slots[index]))
-        return children, np.array(ranges, np.int64)
+        self.parents = self.slots[split].tolist() if self.slots.size else []
+        return children, np.array([*itertools.chain(*ranges)], np.int64)
 
     def _settle(self, node: Node, feature: int, split: Floats, rows: slice) -> None:
         """Write a split into its node."""

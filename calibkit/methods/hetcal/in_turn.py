@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
@@ -9,13 +10,14 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int32s, Numbers
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
 from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree, sorted_bins
 from calibkit.numerics.hashes import stream
+from calibkit.numerics.sums import cut, each_block
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit.runtime.progress import steps
 from calibkit_kernels import criteria
@@ -83,30 +85,36 @@ class Booster:
 
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
         """
-        rows, options, arrays = self.rows, self.options, self.rows.arrays
+        rows, options = self.rows, self.options
         score, weight = rows.made(lambda own: rows.score[own]), rows.weight
         held = None
         if self.folds is not None and part is not None:
             held = self.folds.held(part)
             weight = rows.learning(self.folds.used(part)).weight
             aside = rows.learning(held).weight
-        payload = arrays.empty((rows.count, 3), self.dtype)
+        payload = rows.arrays.empty((rows.count, 3), self.dtype)
         made = Steps(score if held is None else rows.made(lambda own: rows.score[own]))
         least, ridge = max(1, round(self.least / rows.size)), RIDGE / rows.size
         rules = Rules(criteria.NEWTON, self.depth, least, 1.0 / self.scale, ridge)
-        grower = Grower(rows.features, payload, rules, arrays, steady=True)
+        grower = Grower(rows.features, payload, rules, rows.arrays, steady=True)
+        blocks = cut(0, rows.count)
         for number in range(most) if few else steps(range(most), most, "trees at most"):
-            kernels.newton_rows(score, rows.label, weight, self.scale, payload)
+            arrays, scales = (score, rows.label, weight, payload), [(self.scale,)] * len(blocks)
+            each_block(kernels.newton_rows, arrays, blocks, threads, scales, pool)
             tree, ends = grower.grow(None, pool, threads, self._subset(number))
             if len(tree.nodes) == 1:
                 break
-            maps = self._maps(tree, ends, score, payload, None if held is None else ~held)
-            kernels.move_scores(score, ends, maps.lines)
+            used, sums = None if held is None else ~held, np.concatenate(grower.totals)
+            maps = self._maps(tree, ends, score, sums, used)
+            lines = [(maps.lines,)] * len(blocks)
+            each_block(kernels.move_scores, (score, ends), blocks, threads, lines, pool)
             made.parts.append((tree, maps))
             if held is not None:
                 if few:
                     made.held_ends.append(ends[held].astype(np.min_scalar_type(len(tree.nodes))))
-                made.losses.append(kernels.total_loss(score, rows.label, aside))
+                judged = score, rows.label, aside
+                losses = each_block(kernels.total_loss, judged, blocks, threads, pool=pool)
+                made.losses.append(math.fsum(losses))
                 if number == 0 or made.losses[-1] < made.losses[made.best]:
                     made.best, made.score[:] = number, score
                 if number - made.best >= PATIENCE[options.partition]:
@@ -114,15 +122,16 @@ class Booster:
         return made
 
     def _maps(
-        self, tree: Tree, ends: Int32s, score: Floats, payload: Numbers, used: Bools | None
+        self, tree: Tree, ends: Int32s, score: Floats, sums: Int64s, used: Bools | None
     ) -> Maps:
-        """Return the step of each node: a Newton step, made small; or Platt's map of some rows."""
+        """Return the step of each node: a Newton step, made small; or Platt's map of some rows.
+
+        `sums` are those of the vectors of each node's rows.
+        """
         if self.options.partition == "sequential":
             node = ends if used is None else np.where(used, ends, np.int32(-1))
             rows = replace(self.rows, score=score)
             return fit_maps(rows, node, len(tree.nodes), pooled_line(rows, used), 0.0, "platt")
-        sums = np.zeros((len(tree.nodes), 3), np.int64)
-        kernels.leaf_sums(ends, payload, sums)
         steps = np.ones((len(tree.nodes), 2))
         bend = sums[:, 2] / self.scale + RIDGE / self.rows.size
         steps[:, 1] = RATE * (sums[:, 1] / self.scale) / bend
