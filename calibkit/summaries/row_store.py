@@ -18,7 +18,7 @@ import os
 import tempfile
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -162,19 +162,19 @@ class ColumnSummaries:
         self._waits = 0
         self._last = np.uint64(2**64 - 1)
 
-    def add(self, values: Numbers, hashes: UInt64s) -> None:
-        """Add rows: columns x rows (NaN: no value), and the hash of each row."""
+    def add(self, values: Sequence[Numbers], hashes: UInt64s) -> None:
+        """Add rows: their columns (NaN: no value), and the hash of each row."""
         for place, column in enumerate(values):
             self._look(place, column)
         for begin in range(0, hashes.size, SAMPLE_ROWS):
             part = slice(begin, begin + SAMPLE_ROWS)
             kept = np.flatnonzero(hashes[part] <= self._last)
             if kept.size:
-                own = np.asarray(values[:, part][:, kept], np.float64)
+                own = np.array([column[part][kept] for column in values], np.float64)
                 self._waiting.append((hashes[part][kept], own))
                 self._waits += kept.size
             if self._waits > SAMPLE_ROWS:
-                self._settle()
+                self.settle()
 
     def _look(self, place: int, column: Numbers) -> None:
         """Note the ends of a column, and its distinct values while they are few."""
@@ -191,13 +191,13 @@ class ColumnSummaries:
             found = np.union1d(known, fresh)
             self._distinct[place] = found if found.size <= self._most else None
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
         """Keep the rows of the smallest hashes, each distinct row once, with its count."""
         hashes = np.concatenate([self._hashes, *(own for own, _ in self._waiting)])
         values = np.concatenate([self._values, *(own for _, own in self._waiting)], axis=1)
         counts = np.append(self._counts, np.ones(self._waits, np.int64))
         self._waiting, self._waits = [], 0
-        order = np.argsort(hashes, kind="stable")
+        order = np.argsort(hashes)  # rows of one hash are the same
         ordered = hashes[order]
         starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: ordered.size])
         sums = np.add.reduceat(counts[order], starts) if starts.size else counts
@@ -214,10 +214,10 @@ class ColumnSummaries:
     def sample(self, column: int) -> tuple[Floats, Int64s]:
         """Return the values of a column in the sampled rows, rising, and how often each occurs."""
         if self._waiting:
-            self._settle()
+            self.settle()  # before several columns are asked for at a time
         values = self._values[column]
         present = np.flatnonzero(~np.isnan(values))
-        order = present[np.argsort(values[present], kind="stable")]
+        order = present[np.argsort(values[present])]
         return values[order], self._counts[order]
 
     def borders(self, column: int, ranges: int) -> Floats:

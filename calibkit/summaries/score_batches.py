@@ -311,7 +311,7 @@ def stored_rows(
     for window in passes:
         last = replace(window, where=None)
         windows.append(Seen.of(window))
-        scores.add(window.score[None], row_hashes(columns_of(window)))
+        scores.add([window.score], row_hashes(columns_of(window)))
         for column in _others(window):
             if not _is_number(column):
                 text = column.cast(pl.String).unique()

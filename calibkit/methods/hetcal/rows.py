@@ -40,6 +40,7 @@ from calibkit.numerics.sums import ExactSum
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
+from calibkit.runtime.threads import in_order
 from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import (
     MOST_VALUES,
@@ -290,8 +291,9 @@ class Reader(Struct, frozen=True):
             for column, own in zip(self.columns, counts, strict=True):
                 if own is not None:
                     own.add(data.other(column.name))
-            numbers = np.where(np.array(text)[:, None], np.nan, window.values)
-            summaries.add(np.concatenate([linear[None], numbers]), hashes)
+            absent = np.full(linear.size, np.nan)
+            numbers = (absent if one else own for one, own in zip(text, window.values, strict=True))
+            summaries.add([linear, *numbers], hashes)
             if options.time is not None:
                 times.add(data.other(options.time), data.finder)
             if options.groups is not None:
@@ -299,12 +301,15 @@ class Reader(Struct, frozen=True):
         if known is not None:
             return Features(self.columns, known.categories), summaries
         categories = [None if one is None else one.names() for one in counts]
-        found = [
-            summarised_bins(summaries, place, options.bins or QUANTILE_BINS)
-            if names is None
-            else Bins(np.arange(float(len(names))))
-            for place, names in enumerate(categories, 1)
-        ]
+
+        def bins(column: tuple[int, tuple[str, ...] | None]) -> Bins:
+            place, names = column
+            if names is not None:
+                return Bins(np.arange(float(len(names))))
+            return summarised_bins(summaries, place, options.bins or QUANTILE_BINS)
+
+        summaries.settle()
+        found = in_order(options.workers, bins, enumerate(categories, 1))
         return Features(self.columns, tuple(categories), tuple(found)), summaries
 
     def stored(
@@ -328,9 +333,9 @@ class Reader(Struct, frozen=True):
             draws.absorb(hashes, found["part"].astype(np.uint64), np.uint64(0))
         if self.known is not None:
             found["values"] = window.values.T
-        for place, bins in enumerate(features.bins):
-            found[f"code{place:05d}"] = bins.codes(window.values[place])
-        return found
+        pairs = zip(features.bins, window.values, strict=False)  # known features have no bins
+        codes = in_order(self.options.workers, lambda pair: pair[0].codes(pair[1]), pairs)
+        return found | {f"code{place:05d}": own for place, own in enumerate(codes)}
 
 
 def read_hetcal_rows(
