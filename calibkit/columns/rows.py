@@ -522,6 +522,8 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> UInt8s:
         seen = _first_values(column if odd is None else column.filter(odd))
         problem = f"labels other than 0/1, true/false, t/f ({seen})"
         where.refuse(column, odd, problem, "name the positive class by --positive VALUE")
+    if positive.dtype == pl.Int8:  # the same bytes
+        return read_only(positive.reinterpret(signed=False))
     return read_only(positive.cast(pl.UInt8))
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.numerics.sums import cut, each_block
 from calibkit.summaries.edges import falling_quantiles
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
@@ -291,29 +292,33 @@ def falling_places(score: Numbers, second: Numbers, threads: int) -> UInt32s:
     """Return the places of rows by falling score, then by a rising second column of integers."""
     places, below = np.arange(score.size, dtype=np.uint32), second.astype(np.uint64)
     _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
-    keys = _falling_keys(score)[0][places]
-    return sorting.sort_pairs(keys, places, int(keys.max()).bit_length(), threads)[1]
+    keys, smallest, key_bits = _falling_keys(score, threads)
+    keys = keys[places] - smallest
+    return sorting.sort_pairs(keys, places, key_bits, threads)[1]
 
 
-def _falling_keys(score: Numbers) -> tuple[UInt64s, np.uint64]:
-    """Return keys that sort scores from high to low, less the smallest of them."""
+def _falling_keys(score: Numbers, threads: int) -> tuple[UInt64s, np.uint64, int]:
+    """Return keys that sort scores from high to low, the smallest, and the bits of any less it."""
     keys = np.empty(score.size, np.uint64)
-    sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
-    smallest = keys.min()
-    keys -= smallest
-    return keys, smallest
+    arrays = score.view(f"u{score.itemsize}"), keys
+    ends = each_block(sorting.falling_keys, arrays, cut(0, score.size), threads)
+    least, greatest = min(int(low) for low, _ in ends), max(int(high) for _, high in ends)
+    return keys, np.uint64(least), (greatest - least).bit_length()
 
 
 def _count_plain(score: Numbers, level: UInt16s, label: UInt8s, levels: int, threads: int) -> Tally:
-    keys, smallest = _falling_keys(score)
-    key_bits, tag_bits = int(keys.max()).bit_length(), (2 * levels - 1).bit_length()
+    keys, smallest, key_bits = _falling_keys(score, threads)
+    tag_bits = (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
-        sorting.pack(keys, level, label, np.uint64(tag_bits))
+        blocks = cut(0, keys.size)
+        more = [(np.uint64(tag_bits), smallest)] * len(blocks)
+        each_block(sorting.pack, (keys, level, label), blocks, threads, more)
         words, tags = sorting.sort_pairs(keys, sorting.NO_TAGS, key_bits + tag_bits, threads)
     else:
         tags = level.astype(np.uint32) << np.uint32(1) | label
         by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
         _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
+        keys -= smallest
         words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
         tag_bits = 0
     del keys  # scratch space of the sort by now

@@ -36,23 +36,34 @@ NO_TAGS = np.empty(0, np.uint32)
 
 
 @kernel
-def falling_keys(bits: Bits, out: Words) -> None:
-    """Write the falling-order keys of the bit patterns of floats; equal floats have equal keys."""
+def falling_keys(bits: Bits, out: Words) -> tuple[np.uint64, np.uint64]:
+    """Write the falling-order keys of the bit patterns of floats; equal floats have equal keys.
+
+    Returned are the least and the greatest key, 2^64 - 1 and 0 where there is none.
+    """
     sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
+    least, greatest = ~np.uint64(0), np.uint64(0)
     for i in range(bits.size):
         b = np.uint64(bits[i])
-        out[i] = b if b & sign else ~b & (sign - np.uint64(1))
+        key = b if b & sign else ~b & (sign - np.uint64(1))
+        least, greatest = min(least, key), max(greatest, key)
+        out[i] = key
+    return least, greatest
 
 
 @kernel
 def pack(
-    keys: Words, level: NDArray[np.uint16], label: NDArray[np.uint8], tag_bits: np.uint64
+    keys: Words,
+    level: NDArray[np.uint16],
+    label: NDArray[np.uint8],
+    tag_bits: np.uint64,
+    smallest: np.uint64,
 ) -> None:
-    """Replace each key by ``key << tag_bits | level << 1 | label``."""
+    """Replace each key by ``(key - smallest) << tag_bits | level << 1 | label``."""
     one = np.uint64(1)
     for i in range(keys.size):
         tag = np.uint64(level[i]) << one | np.uint64(label[i])
-        keys[i] = (keys[i] << tag_bits) | tag
+        keys[i] = ((keys[i] - smallest) << tag_bits) | tag
 
 
 @kernel

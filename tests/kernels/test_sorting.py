@@ -32,7 +32,8 @@ def scores_of(values: list[float], dtype: type) -> np.ndarray:
 def keys_of(score: np.ndarray) -> np.ndarray:
     unsigned, _ = FLOATS[score.dtype.type]
     keys = np.empty(score.size, np.uint64)
-    sorting.falling_keys(score.view(unsigned), keys)
+    ends = sorting.falling_keys(score.view(unsigned), keys)
+    assert ends == (keys.min(initial=2**64 - 1), keys.max(initial=0))
     return keys
 
 
@@ -120,6 +121,7 @@ def test_threads_change_nothing(bits: int) -> None:
 )
 def test_packed_words_hold_key_level_and_label(rows: list[tuple[int, int, int]]) -> None:
     keys, level, label = (list(column) for column in zip(*rows, strict=True)) if rows else ([],) * 3
-    packed = np.array(keys, np.uint64)
-    sorting.pack(packed, np.array(level, np.uint16), np.array(label, np.uint8), np.uint64(4))
+    packed = np.array(keys, np.uint64) + np.uint64(7)
+    tags = np.array(level, np.uint16), np.array(label, np.uint8)
+    sorting.pack(packed, *tags, np.uint64(4), np.uint64(7))
     assert packed.tolist() == naive.pack(keys, level, label, 4)
