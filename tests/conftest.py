@@ -17,6 +17,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
 
+from calibkit.runtime.threads import thread_count
 from calibkit_cli.main import same_numbers
 from tests import warm
 
@@ -36,6 +37,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 settings.load_profile("calibkit")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return how many processes ``-n auto`` is: one more than processors, as tests wait for commands."""
+    return thread_count(None) + 1
 
 
 @pytest.hookimpl(tryfirst=True)
