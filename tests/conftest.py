@@ -41,7 +41,7 @@ settings.load_profile("calibkit")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes ``-n auto`` is: one more than processors, as tests wait for commands."""
+    """Return how many processes ``-n auto`` is: one more than processors: tests wait."""
     return thread_count(None) + 1
 
 
