@@ -179,14 +179,15 @@ def deal_entries(
     then of the part.
     """
     rows: Any = np.int64(0)
-    size = np.int64(0)
+    size = wanted = np.int64(0)
     for i in range(count.size):
         rows += count[i]
         size += min(int(count[i]), parts)
     room = np.empty(parts, np.int64)
     for part in range(parts):
         room[part] = rows // parts + (part < rows % parts)
-    size = min(size, room[:kept].sum())
+        wanted += room[part] if part < kept else 0
+    size = min(size, wanted)
     bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
@@ -198,22 +199,17 @@ def deal_entries(
         # Of one type whatever that of the counts: each other one would be compiled anew.
         own: Any = np.int64(positive[i])
         others: Any = np.int64(count[i]) - own
-        if own + others == 1:  # as `deal_rows` does it, in one step: most scores are distinct
+        low, high = 0, kept
+        if own + others == 1:  # as `deal_rows` does it, but for one part: most scores are distinct
             draw = uniform(key + _POSITIVE_STEP if own else key, 0)
-            part = take_place(int(draw * float(left)), room)
-            left -= 1
-            if part < kept:
-                bits_of[filled] = bits[i]
-                level_of[filled] = level[i]
-                counts[filled] = 1
-                positives[filled] = own
-                part_of[filled] = part
-                filled += 1
-            continue
-        deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
-        deal_rows(others, key, left - own, room, misses)
+            low = take_place(int(draw * float(left)), room)
+            high = min(low + 1, kept)
+            hits[low], misses[low] = own, others
+        else:
+            deal_rows(own, key + _POSITIVE_STEP, left, room, hits)
+            deal_rows(others, key, left - own, room, misses)
         left -= own + others
-        for part in range(kept):
+        for part in range(low, high):
             if hits[part] + misses[part] > 0:
                 bits_of[filled] = bits[i]
                 level_of[filled] = level[i]
