@@ -17,7 +17,14 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
-from calibkit.columns.rows import RowFinder, as_single, is_text, missing_mask, numeric_column
+from calibkit.columns.rows import (
+    FloatArray,
+    RowFinder,
+    as_single,
+    is_text,
+    missing_mask,
+    numeric_column,
+)
 from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import PartitionPart, TreeNode
@@ -198,7 +205,7 @@ def read_features(
         if column.kind != "category":
             numbers = _numbers(series, where)
             if column.dtype == "float32":
-                numbers = as_single(numbers, series, where).astype(np.float64)
+                numbers = as_single(numbers, series, where)
             values[place] = numbers
             categories.append(None)
             continue
@@ -219,11 +226,11 @@ def read_features(
     return values, categories
 
 
-def _numbers(series: pl.Series, where: RowFinder) -> Floats:
+def _numbers(series: pl.Series, where: RowFinder) -> FloatArray:
     """Return a column as numbers, NaN where there is none."""
     absent = missing_mask(series, empty=False)
     if absent is None:
-        return numeric_column(series, where).astype(np.float64)
+        return numeric_column(series, where)
     if absent.all():
         return np.full(absent.size, np.nan)
     if series.dtype.is_float():
