@@ -38,7 +38,6 @@ from calibkit.models.model import Column, Provenance, Resolution
 from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit.version import __version__
 
@@ -162,12 +161,9 @@ class Summary(Struct, frozen=True, kw_only=True):
         own, levels = rows, self.tally.levels
         if self.grid is not None:
             level = binning.grid_levels(self.grid, rows.score, rows.uncertainty)
-            column = np.zeros(rows.score.size)
             edges = np.broadcast_to(self.grid.score_edges, (levels, self.grid.shape[1] - 1))
-            for one, inner in enumerate(edges):
-                inside = np.flatnonzero(level == one)
-                column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(inner))
-            own = replace(rows, score=column)
+            column = binning.bins_within(rows.score, level, np.full(levels, -np.inf), edges)
+            own = replace(rows, score=column.astype(np.float64))
         elif level is None:
             assert self.levels is not None
             level = self.levels.of(rows.uncertainty, rows.score.size)
