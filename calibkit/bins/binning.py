@@ -231,7 +231,6 @@ def _score_first_grid(
     uncertainty = rows.uncertainty
     edges = np.full((score_bins, uncertainty_bins - 1), np.nan)
     minimum = np.full(score_bins, np.nan)
-    level = np.zeros(rows.score.size, np.uint16)
     order = np.argsort(column, kind="stable")
     ends = np.searchsorted(column[order], np.arange(score_bins + 1))
     for j, (start, end) in enumerate(itertools.pairwise(ends)):
@@ -243,7 +242,7 @@ def _score_first_grid(
             minimum[j] = -np.inf
             continue
         minimum[j], edges[j] = quantile_edges(uncertainty[own], uncertainty_bins, weight)
-        level[own] = assign(uncertainty[own], minimum[j], edges[j])
+    level = bins_within(uncertainty, column, minimum, edges)
     tally = _tally(rows, level, uncertainty_bins, threads)
     return _filled(tally, "score-uncertainty", (edges, score_edges), (minimum, score_min))
 
@@ -265,14 +264,23 @@ def grid_levels(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> UInt
         levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
         return levels.of(uncertainty, score.size)
     column = assign(score, float(grid.score_min[0]), grid.score_edges[0])
-    level = np.zeros(score.size, np.uint16)
-    if uncertainty is None:
-        return level
-    for j in np.flatnonzero(~np.isnan(grid.uncertainty_min)):
-        rows = np.flatnonzero(column == j)
-        own = Levels(float(grid.uncertainty_min[j]), grid.uncertainty_edges[j])
-        level[rows] = own.of(uncertainty[rows], rows.size)
-    return level
+    return bins_within(uncertainty, column, grid.uncertainty_min, grid.uncertainty_edges)
+
+
+def bins_within(
+    values: Numbers | None, outer: UInt16s, minimum: Floats, edges: Sequence[Floats] | Floats
+) -> UInt16s:
+    """Return the bin of each value by minimum and edges of its outer bin.
+
+    It is 0 without values, and in an outer bin whose minimum is NaN, for it was empty.
+    """
+    found = np.zeros(outer.size, np.uint16)
+    if values is None:
+        return found
+    for place in np.flatnonzero(~np.isnan(minimum)).tolist():
+        rows = np.flatnonzero(outer == place)
+        found[rows] = assign(values[rows], minimum[place], np.ascontiguousarray(edges[place]))
+    return found
 
 
 def grid_frame(grid: Grid) -> pl.DataFrame:

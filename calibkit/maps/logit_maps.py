@@ -38,7 +38,7 @@ from calibkit.maps.model import LogitMapModel
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
 from calibkit.numerics.hashes import data_hash, folds_of_keys, hash_text, merge_hashes, row_hashes
-from calibkit.numerics.solve import FLAT_OF_MANY, ROUGHLY_FLAT, quasi_newton, rising_root
+from calibkit.numerics.solve import FLAT_OF_MANY, ROUGHLY_FLAT, Minimum, quasi_newton, rising_root
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.runtime.memory import Memory
@@ -244,22 +244,18 @@ class LogitMap(Struct, frozen=True, kw_only=True):
     """A fitted map z = softmax(W u + b) of logits u.
 
     `weights` are classes x classes, a diagonal as one number a class, or one number for a temperature;
-    `objective` is the minimised loss, penalties included, `loss` the mean negative log-likelihood of a
+    `ended` is the minimum of the loss, penalties included, `loss` the mean negative log-likelihood of a
     vote, and `loss_before` that of the logits themselves; `regularization` has the penalties of
-    intercept and of weights off the diagonal.  How the minimisation ended is as in
-    `calibkit.numerics.solve.Minimum`.
+    intercept and of weights off the diagonal.
     """
 
     method: str
     weights: Floats
     intercept: Floats
-    objective: float
+    ended: Minimum
     loss: float
     loss_before: float = 0.0
     regularization: tuple[float, float] = (0.0, 0.0)
-    gradient: float = 0.0
-    iterations: int = 0
-    converged: bool = True
 
     def probabilities(self, logits: Floats) -> Floats:
         """Return the class probabilities of rows of logits."""
@@ -322,7 +318,7 @@ def fit_logit_map(
             method=method,
             weights=identity,
             intercept=np.zeros(classes),
-            objective=loss,
+            ended=Minimum(identity, loss, 0.0, 0, converged=True),
             loss=loss,
             loss_before=loss,
         )
@@ -390,9 +386,9 @@ def _temperature(votes: VotedLogits, before: LogitMap) -> LogitMap:
     beta = rising_root(slope, 0.0, high)
     found = votes.likelihood(np.array([beta]), before.intercept)
     loss, capped = found.loss / found.votes, beta in (0.0, MOST_INVERSE_TEMPERATURE)
-    gradient = 0.0 if capped else abs(slope(beta))
-    weights = np.array([beta])
-    return replace(before, weights=weights, objective=loss, loss=loss, gradient=gradient)
+    weights, gradient = np.array([beta]), 0.0 if capped else abs(slope(beta))
+    ended = Minimum(weights, loss, gradient, 0, converged=True)
+    return replace(before, weights=weights, ended=ended, loss=loss)
 
 
 def _penalised(
@@ -430,12 +426,9 @@ def _penalised(
         method=method,
         weights=weights,
         intercept=intercept,
-        objective=found.value,
+        ended=found,
         loss=0.0,
         regularization=regularization,
-        gradient=found.gradient,
-        iterations=found.iterations,
-        converged=found.converged,
     )
 
 

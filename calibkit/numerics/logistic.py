@@ -16,7 +16,7 @@ its sums are taken cell by cell.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -273,6 +273,26 @@ def _spline_sums(cells: list[tuple[Floats, Sums]], stiffness: Floats) -> Sums:
         return loss, gradient, hessian
 
     return sums
+
+
+def ridge_weights(
+    parts: Callable[[], Iterable[tuple[Floats, Floats, Floats]]], size: int, rows: float
+) -> Floats:
+    """Return weights of least log loss plus half the sum of squared weights.
+
+    `parts` yields the points, some at a time: their regressors, of which there are `size`, the
+    intercept first; their shares of positive rows, and how many rows each has, in all `rows`.
+    """
+    penalty = np.append(1e-9, np.ones(size - 1))  # all of one class: the intercept stays finite
+
+    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
+        gradient, curvature = penalty * weights, np.diag(penalty)
+        loss = 0.5 * float(np.cumsum(penalty * weights * weights)[-1])
+        for terms, share, count in parts():
+            loss += kernels.newton_sums(terms, share, count, weights, gradient, curvature)
+        return loss, gradient, curvature
+
+    return newton(sums, np.zeros(size), scale=rows).point
 
 
 #: Steps of Newton's method, and how often one may be halved: more than ever needed.

@@ -6,7 +6,7 @@ The loop of Newton's method is `calibkit_kernels.newton`, which the leaves of tr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from msgspec import Struct
@@ -43,6 +43,11 @@ class Minimum(Struct, frozen=True):
     gradient: float  # the largest of its components, in absolute value
     iterations: int
     converged: bool  # whether the gradient is as small as asked, or no step gains anything more
+
+    @property
+    def told(self) -> dict[str, Any]:
+        """What models say of how it ended."""
+        return {name: getattr(self, name) for name in ("gradient", "iterations", "converged")}
 
 
 def newton(

@@ -114,7 +114,7 @@ def test_p21_alpha_calibration() -> None:
     weight = params["lam"]
     constant = fit_strength(data["z"], data["y"], regularization=weight)
     assert constant.intercept == pytest.approx(expected["constant"]["log_alpha0"], abs=2e-3)
-    assert constant.objective <= expected["constant"]["objective"] + 1e-6
+    assert constant.ended.value <= expected["constant"]["objective"] + 1e-6
     rows = data["y"].shape[0]
     for place, value in expected["objective_at"].items():
         assert mean_cost(data, np.full(rows, float(place)), weight) == pytest.approx(
@@ -124,7 +124,7 @@ def test_p21_alpha_calibration() -> None:
         fit_strength(data["z"], data["y"], data["u"], regularization=weight),
         expected["linear"],
     )
-    assert linear.objective <= known["objective"] + 1e-6
+    assert linear.ended.value <= known["objective"] + 1e-6
     assert linear.weights == pytest.approx(known["W"], abs=2e-3)
     assert linear.intercept == pytest.approx(known["b"], abs=2e-3)
     fixed = params["fixed"]
@@ -138,14 +138,14 @@ def test_p22_logit_maps() -> None:
     u, y = data["logit"], data["y"]
     one = fit_logit_map(u, y, "temperature")
     assert one.loss_before == pytest.approx(expected["raw_loss"], rel=1e-6)
-    assert one.objective <= expected["temperature"]["loss"] + 1e-6
+    assert one.ended.value <= expected["temperature"]["loss"] + 1e-6
     assert one.weights[0] == pytest.approx(expected["temperature"]["beta"], abs=2e-3)
     vector = fit_logit_map(u, y, "vector", (params["lam_b"], 0.0))
-    assert vector.objective <= expected["vector"]["objective"] + 1e-6
+    assert vector.ended.value <= expected["vector"]["objective"] + 1e-6
     assert vector.weights == pytest.approx(expected["vector"]["v"], abs=2e-3)
     assert vector.intercept == pytest.approx(expected["vector"]["b"], abs=2e-3)
     matrix = fit_logit_map(u, y, "matrix", (params["lam_b"], params["lam_w"]))
-    assert matrix.objective <= expected["matrix"]["objective"] + 1e-6
+    assert matrix.ended.value <= expected["matrix"]["objective"] + 1e-6
     assert matrix.weights == pytest.approx(np.array(expected["matrix"]["W"]), abs=2e-3)
     assert matrix.intercept == pytest.approx(expected["matrix"]["b"], abs=2e-3)
     beside = matrix.weights * (1 - np.eye(3))

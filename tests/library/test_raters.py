@@ -231,7 +231,7 @@ def test_the_constant_strength_is_the_best_there_is(seed: int, penalty: float) -
     values = [
         (negative_log_likelihood(z, y, np.full(len(z), b)) + penalty * b * b).mean() for b in places
     ]
-    assert found.objective <= min(values) + 1e-9
+    assert found.ended.value <= min(values) + 1e-9
 
 
 def test_the_strength_on_features_is_the_best_there_is() -> None:
@@ -246,9 +246,9 @@ def test_the_strength_on_features_is_the_best_there_is() -> None:
         return float((negative_log_likelihood(z, y, eta) + 0.005 * eta**2).mean())
 
     known = scipy.optimize.minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-8})
-    assert found.objective <= known.fun + 1e-9
+    assert found.ended.value <= known.fun + 1e-9
     assert found.weights * scale == pytest.approx(known.x[:3], abs=1e-4)
-    assert found.converged
+    assert found.ended.converged
 
 
 def test_a_feature_that_does_not_vary_has_no_weight() -> None:
@@ -267,7 +267,7 @@ def test_unanimous_raters_have_no_strength_and_even_ones_all_of_it() -> None:
     assert fit_strength(z, even).intercept > 2
     free = fit_strength(z, even, regularization=0.0)
     assert free.intercept == MOST_LOG
-    assert not free.converged
+    assert not free.ended.converged
 
 
 @pytest.mark.parametrize("method", LOGIT_MAPS)
@@ -292,7 +292,7 @@ def test_maps_of_logits_are_the_best_there_are(method: str) -> None:
 
     size = {"temperature": 1, "vector": 6, "matrix": 12}[method]
     known = scipy.optimize.minimize(objective, np.full(size, 0.3), method="BFGS")
-    assert found.objective <= known.fun + 1e-9
+    assert found.ended.value <= known.fun + 1e-9
 
 
 def test_temperatures_at_their_limits() -> None:

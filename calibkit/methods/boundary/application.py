@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s
-from calibkit.bins.binning import Levels
+from calibkit.bins.binning import Levels, bins_within
 from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, arrays_as_fitted, is_text
 from calibkit.columns.segments import known_codes
@@ -38,21 +38,13 @@ def row_levels(model: BoundaryModel, score: Numbers, uncertainty: Numbers | None
     """
     if model.partition is not msgspec.UNSET and uncertainty is not None:
         return np.array(model.partition.leaves, np.uint16)[uncertainty.astype(np.int64)]
-    level = np.zeros(score.size, np.uint16)
     if model.order == "score-uncertainty":
         assert model.score_edges is not msgspec.UNSET and model.score_min is not msgspec.UNSET
-        assert isinstance(model.uncertainty_min, list)
         column = assign(score, model.score_min, np.array(model.score_edges, np.float64))
-        for j, (low, own) in enumerate(
-            zip(model.uncertainty_min, model.uncertainty_edges, strict=True)
-        ):
-            if low is None or uncertainty is None or not own:
-                continue  # values below the smallest score count as it: an empty bin has no rows
-            rows = np.flatnonzero(column == j)
-            level[rows] = assign(uncertainty[rows], low, np.array(own, np.float64))
-        return level
+        edges = [np.array(own, np.float64) for own in model.uncertainty_edges]
+        return bins_within(uncertainty, column, np.array(model.uncertainty_min, np.float64), edges)
     if model.levels == 1:
-        return level
+        return np.zeros(score.size, np.uint16)
     assert isinstance(model.uncertainty_min, float)  # `BoundaryModel.check` holds it
     levels = Levels(model.uncertainty_min, np.array(model.uncertainty_edges, np.float64))
     return levels.of(uncertainty, score.size)

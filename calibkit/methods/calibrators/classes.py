@@ -76,9 +76,7 @@ def fit(
             brier_before=_squared_loss(rows, softmax),
             inputs_clipped=rows.clipped,
             outputs_clipped=0,
-            gradient=fitted.gradient,
-            iterations=fitted.iterations,
-            converged=fitted.converged,
+            **fitted.ended.told,
         ),
     )
     return Fitted(model, (*rows.warnings, *_warnings(fitted)))
@@ -129,9 +127,10 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
                 "the most probable class is always right: the best temperature is 0; stopped at "
                 f"{1 / beta:g}",
             )
-    if not fitted.converged:
+    ended = fitted.ended
+    if not ended.converged:
         return (
-            f"the fit did not converge (gradient {fitted.gradient:.1e} after {fitted.iterations} "
+            f"the fit did not converge (gradient {ended.gradient:.1e} after {ended.iterations} "
             "steps): give a larger --regularization",
         )
     return ()

@@ -227,13 +227,9 @@ class _Given(Struct, frozen=True, dict=True):
     @cached_property
     def columns(self) -> dict[str, Numbers]:
         """Score, label (0 where there is none) and segment of each row, and its weight if any."""
-        rows, size, by = self.rows, self.rows.score.size, self.segments
-        found = {
-            "score": rows.score,
-            "label": np.zeros(size, np.uint8) if rows.label is None else rows.label,
-            "by": np.zeros(size, np.uint16) if by is None else by.code.astype(np.uint16),
-        }
-        return found if rows.weight is None else {**found, "weight": rows.weight}
+        size, by = self.rows.score.size, self.segments
+        code = np.zeros(size, np.uint16) if by is None else by.code.astype(np.uint16)
+        return {"label": np.zeros(size, np.uint8), **columns_of(self.rows), "by": code}
 
     def counted(self, part: UInt8s | None = None) -> Tally:
         """Return the tally of the rows, a level for each segment."""

@@ -164,10 +164,13 @@ def pooled_line(rows: HetcalRows, used: Bools | None = None) -> Floats:
 
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:
-    """Return (a, b) of each part, averaged with the pooled map with weights n and `shrinkage`."""
-    own = lines[:, 2:3]
+    """Return the map of each part, averaged with the pooled one with weights n and `shrinkage`.
+
+    `lines` has the coefficients of each, then its rows.
+    """
+    own = lines[:, pooled.size, None]
     share = np.divide(own, own + shrinkage, out=np.zeros_like(own), where=own > 0.0)
-    return np.where(own > 0.0, share * lines[:, :2] + (1.0 - share) * pooled, pooled)
+    return np.where(own > 0.0, share * lines[:, : pooled.size] + (1.0 - share) * pooled, pooled)
 
 
 def fit_maps(
@@ -212,13 +215,11 @@ def _curves(
     fits start.  Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
     """
     together = _curve(rows, np.sort(np.concatenate(places)), pooled)
-    out = np.tile(together, (len(places), 1))
-    for leaf, (here, line) in enumerate(zip(places, lines, strict=True)):
-        own = float(line[2])
-        if own > 0.0:
-            share = own / (own + shrinkage)
-            out[leaf] = share * _curve(rows, here, line[:2]) + (1.0 - share) * together
-    return out
+    curves = [
+        _curve(rows, here, line[:2]) if line[2] > 0.0 else together
+        for here, line in zip(places, lines, strict=True)
+    ]
+    return shrunk(np.column_stack((curves, lines[:, 2])), together, shrinkage)
 
 
 def _curve(rows: HetcalRows, here: Int32s, line: Floats) -> Floats:

@@ -49,6 +49,7 @@ from calibkit.summaries.row_store import (
     ColumnSummaries,
     RowStore,
 )
+from calibkit.summaries.score_summary import columns_of
 from calibkit_kernels import draws
 from calibkit_kernels.maps import LEAST, log_odds
 
@@ -227,11 +228,7 @@ class Window(Struct, frozen=True):
 
     def hashes(self) -> UInt64s:
         """Return the hash of each row over all that is used of it."""
-        used: dict[str, Numbers] = {"score": self.data.score, "label": self.data.labels}
-        used |= feature_words(self.values, self.categories)
-        if self.data.weight is not None:
-            used["weight"] = self.data.weight
-        return row_hashes(used)
+        return row_hashes(columns_of(self.data) | feature_words(self.values, self.categories))
 
 
 class Reader(Struct, frozen=True):

@@ -52,9 +52,6 @@ from calibkit_kernels.classes import (
 #: Names of columns; the name of features that are made of the probabilities; None without any.
 AlphaFeatures = list[str] | str | None
 
-#: What a model says of how the strength was found.
-_ENDED: Final = ("constant_objective", "gradient", "iterations", "converged")
-
 #: Units in which shares of raters are counted for the isotonic step: exact, and summed exactly.
 SHARE_UNITS: Final = 2**32
 
@@ -189,12 +186,13 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         logit_map=None if mapped is None else mapped.stored(),
         disagreement_map=steps,
         regularization=options.regularization,
-        objective=strength.objective,
+        objective=strength.ended.value,
         fit=AlphaFit(
             rows=rows.rows,
             votes=rows.votes,
             rows_two_raters=several,
-            **{name: getattr(strength, name) for name in _ENDED},
+            constant_objective=strength.constant_objective,
+            **strength.ended.told,
             disagreement_loss=_loss(rows, after) if several else None,
             disagreement_loss_before=_loss(rows, before) if several else None,
         ),
@@ -261,18 +259,15 @@ def isotonic_steps(phi: Floats, units: Int64s) -> DisagreementMap:
 class Strength(Struct, frozen=True, kw_only=True):
     """ln alpha0 = weights . features + intercept; no weights for a constant strength.
 
-    `objective` is the minimised mean over rows of negative log-likelihood (without the multinomial
-    coefficient) plus penalty, `constant_objective` the least one of a constant strength; `gradient`,
-    in standardised features, `iterations` and `converged` say how the minimisation ended.
+    `ended` is the minimum, over standardised features, of the mean over rows of negative
+    log-likelihood (without the multinomial coefficient) plus penalty; `constant_objective` the least
+    value of a constant strength.
     """
 
     weights: Floats
     intercept: float
-    objective: float
     constant_objective: float
-    gradient: float
-    iterations: int
-    converged: bool
+    ended: Minimum
 
 
 def positive_probabilities(probabilities: Floats) -> Floats:
@@ -329,11 +324,8 @@ def fit_strength(
     return Strength(
         weights=weights,
         intercept=float(found.point[-1]) - shift,
-        objective=found.value,
         constant_objective=least,
-        gradient=found.gradient,
-        iterations=found.iterations,
-        converged=found.converged,
+        ended=found,
     )
 
 

@@ -11,7 +11,6 @@ from functools import cached_property
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers
 from calibkit.bins.binning import GridTable, check_bins
@@ -24,6 +23,7 @@ from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, uncertainties
 from calibkit.numerics.hashes import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
+from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.tally import count_rows
 
 #: The methods that have a path.
@@ -161,16 +161,12 @@ def deal_rows(rows: ScoreRows, options: BoundaryOptions, share: float | None = N
     return Split(rows, part < wanted)
 
 
-def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, NDArray[np.generic]]:
+def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, Numbers]:
     """Return all that rows are told apart by: what is alike here is alike to the certificate."""
-    columns: dict[str, NDArray[np.generic]] = {"score": rows.score, "label": rows.labels}
-    if rows.uncertainty is not None:
-        columns["uncertainty"] = rows.uncertainty
-    elif options.several:
+    columns = columns_of(rows)
+    if rows.uncertainty is None:
         named = zip(options.several, uncertainties(rows, options.several), strict=True)
         columns |= {f"uncertainty {name}": values for name, values in named}
-    if rows.weight is not None:
-        columns["weight"] = rows.weight
     if options.value is not None:
         columns["value"] = values_of(rows, options)
     if options.by is not None:

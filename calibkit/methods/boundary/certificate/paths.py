@@ -16,7 +16,7 @@ of the parabola at a level only the rising side is taken, and the other one made
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -30,10 +30,9 @@ from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface
 from calibkit.numerics.isotonic import pool_prefixes
-from calibkit.numerics.solve import newton
+from calibkit.numerics.logistic import ridge_weights
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels.classes import affine_rows, outer_sums
-from calibkit_kernels.logistic import newton_sums
 from calibkit_kernels.maps import LEAST, log_odds, logit
 
 #: The path of the curved surface, which no other method has.
@@ -381,17 +380,11 @@ def _fit(s: Floats, u: Floats, count: Floats, share: Floats) -> tuple[Floats, Fl
     variance = square - mean * mean
     scaling[1:, 0] = mean[1:]
     scaling[1:, 1] = np.where(variance[1:] > 1e-12, np.sqrt(np.maximum(variance[1:], 0.0)), 0.0)
-    penalty = np.append(1e-9, np.ones(TERMS - 1))  # all of one class: the intercept stays finite
 
-    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
-        gradient, curvature = penalty * weights, np.diag(penalty)
-        loss = 0.5 * float(np.cumsum(penalty * weights * weights)[-1])
-        for own in blocks:
-            terms = _terms(s[own], u[own], scaling)
-            loss += newton_sums(terms, share[own], count[own], weights, gradient, curvature)
-        return loss, gradient, curvature
+    def parts() -> Iterator[tuple[Floats, Floats, Floats]]:
+        return ((_terms(s[own], u[own], scaling), share[own], count[own]) for own in blocks)
 
-    return scaling, newton(sums, np.zeros(TERMS), scale=moments[0, 0]).point
+    return scaling, ridge_weights(parts, TERMS, moments[0, 0])
 
 
 def _terms(s: Floats, u: Floats, scaling: Floats) -> Floats:

@@ -34,15 +34,11 @@ from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.logistic import regressor, surface_cut
 from calibkit.methods.boundary.solvers.prefixes import pick_in_level
-from calibkit.numerics.logistic import ridge_lines
-from calibkit.numerics.solve import newton
+from calibkit.numerics.logistic import ridge_lines, ridge_weights
 from calibkit.summaries.tally import Tally
-from calibkit_kernels.logistic import newton_sums
 
 #: Bins of the score, of equal positives, for a surface and for the lines of a partition.
 _BINS, _LINE_BINS = 200, 64
-#: The ridge of a surface, in rows for each standardised regressor.
-_RIDGE = 1.0
 #: Parts that partitions are made without, for thresholds.
 _PARTS = 4
 #: Intercept and slope of a cell differ from those of all rows by about so much.
@@ -127,15 +123,7 @@ def _fit(terms: Floats, share: Floats, rows: Floats) -> tuple[float, Floats]:
     varies = spread > 1e-9
     scaled = np.where(varies, (terms - mean) / np.where(varies, spread, 1.0), 0.0)
     scaled = np.ascontiguousarray(np.column_stack((np.ones(rows.size), scaled)))
-    penalty = np.append(1e-9, np.full(terms.shape[1], _RIDGE))
-
-    def sums(weights: Floats) -> tuple[float, Floats, Floats]:
-        gradient, curvature = penalty * weights, np.diag(penalty)
-        loss = 0.5 * float(penalty @ np.square(weights))
-        loss += newton_sums(scaled, share, rows, weights, gradient, curvature)
-        return loss, gradient, curvature
-
-    found = newton(sums, np.zeros(scaled.shape[1]), scale=whole).point
+    found = ridge_weights(lambda: [(scaled, share, rows)], scaled.shape[1], whole)
     weights = np.where(varies, found[1:] / np.where(varies, spread, 1.0), 0.0)
     return float(found[0] - mean @ weights), weights
 

@@ -200,7 +200,7 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     their greatest common divisor first, and prefixes that another one beats are left out.  The variants
     ``-mono`` never take more bins in a more uncertain level.
     """
-    _check_size(name, positives, totals)
+    check_size(name, positives, totals)
     gains, rows = prefix_sums(positives), prefix_sums(totals)
     by_bins, mono = name.startswith("ew"), name.endswith("-mono")
     if not (by_bins or mono):
@@ -234,7 +234,7 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     A stand-in for the published baseline HR, which is only described as heuristic and as assuming
     that the rate of positives rises with uncertainty.  Found by enumeration.
     """
-    _check_size("staircase", positives, totals)
+    check_size("staircase", positives, totals)
     hits, rows = prefix_sums(positives), prefix_sums(totals)
     levels, choices = hits.shape
     chunk = max(1, _AT_ONCE // choices)
@@ -283,20 +283,15 @@ def steps(method: str, positives: Int64s, totals: Int64s) -> tuple[int, int]:
     return additions, held
 
 
-def too_large(method: str, positives: Int64s, totals: Int64s) -> str | None:
-    """Return why a method's table is too large to begin, or None where it is not."""
+def check_size(method: str, positives: Int64s, totals: Int64s) -> None:
+    """Raise `UsageError` where a method's table is too large to begin."""
     additions, held = steps(method, positives, totals)
-    if additions > MOST_STEPS:
-        return f"its table would need {additions:,} steps, more than {MOST_STEPS:,}"
-    if held > MOST_VALUES:
-        return f"its table would hold {held:,} values, more than {MOST_VALUES:,}"
-    return None
-
-
-def _check_size(method: str, positives: Int64s, totals: Int64s) -> None:
-    reason = too_large(method, positives, totals)
-    if reason:
-        raise UsageError(
-            f"--method {method} cannot run on this grid: {reason}. "
-            "Take fewer --score-bins, or --method exact."
-        )
+    for wants, size, most in (
+        (f"need {additions:,} steps", additions, MOST_STEPS),
+        (f"hold {held:,} values", held, MOST_VALUES),
+    ):
+        if size > most:
+            raise UsageError(
+                f"--method {method} cannot run on this grid: its table would {wants}, more than "
+                f"{most:,}. Take fewer --score-bins, or --method exact."
+            )

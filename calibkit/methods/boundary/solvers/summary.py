@@ -13,7 +13,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
+from calibkit.arrays import Floats, Int64s, UInt8s, UInt16s
 from calibkit.bins import binning
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
@@ -38,7 +38,7 @@ from calibkit.models.model import Column, Provenance, Resolution
 from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.runtime.threads import later
-from calibkit.summaries.edges import assign
+from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit.version import __version__
 
@@ -148,26 +148,18 @@ class Summary(Struct, frozen=True, kw_only=True):
         if rows is None:
             return self.tally.deal(options.folds, options.seed).reweighted(classes)
         if part is None:
-            columns = {
-                "score": rows.score,
-                "label": rows.labels,
-                "weight": rows.weight,
-                "gain": None if self.values is None else self.values.gain.astype(np.float64),
-                "uncertainty": rows.uncertainty,
-                # Rows of different segments are no copies of each other.
-                "level": None if level is None else level.astype(np.float64),
-            }
-            known = {name: own for name, own in columns.items() if own is not None}
-            part = random_parts(known, options.folds, options.seed)
+            columns = columns_of(rows)
+            if self.values is not None:
+                columns["gain"] = self.values.gain
+            if level is not None:  # rows of different segments are no copies of each other
+                columns["level"] = level
+            part = random_parts(columns, options.folds, options.seed)
         own, levels = rows, self.tally.levels
         if self.grid is not None:
             level = binning.grid_levels(self.grid, rows.score, rows.uncertainty)
-            column = np.zeros(rows.score.size)
             edges = np.broadcast_to(self.grid.score_edges, (levels, self.grid.shape[1] - 1))
-            for one, inner in enumerate(edges):
-                inside = np.flatnonzero(level == one)
-                column[inside] = assign(rows.score[inside], -np.inf, np.ascontiguousarray(inner))
-            own = replace(rows, score=column)
+            column = binning.bins_within(rows.score, level, np.full(levels, -np.inf), edges)
+            own = replace(rows, score=column.astype(np.float64))
         elif level is None:
             assert self.levels is not None
             level = self.levels.of(rows.uncertainty, rows.score.size)
@@ -192,7 +184,7 @@ def count_over(
     return count_at(rows, level, levels.count, values, threads=threads)
 
 
-def columns_of(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
+def described_columns(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
     columns = binning.grid_columns(rows) | {
@@ -254,7 +246,7 @@ def summarise(
         tally=tally,
         levels=levels,
         single=single,
-        columns=columns_of(data, values),
+        columns=described_columns(data, values),
         **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
         grid=grid,
         dealt=None if whole else data,
@@ -341,16 +333,12 @@ def _about(
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
-    used: dict[str, Numbers] = {"score": rows.score}
-    if rows.label is not None:
-        used["label"] = rows.label
+    used = columns_of(rows)
     if rows.cells is not None:
         names = rows.cells.names
         used |= zip(roles_of(names), uncertainties(rows, names), strict=True)
-    elif rows.uncertainty is not None and planned.levels > 1:
-        used["uncertainty"] = rows.uncertainty
-    if rows.weight is not None:
-        used["weight"] = rows.weight
+    elif planned.levels == 1:
+        used.pop("uncertainty", None)
     if planned.options.by is not None:
         segments = read_segments(rows.other(planned.options.by), rows.finder)
         used["by"] = segments.code.astype(np.float64)
