@@ -1,7 +1,8 @@
-"""Arrays by what they hold, as annotations name them."""
+"""Arrays by what they hold, as annotations name them; distinct values."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,3 +19,11 @@ UInt16s = NDArray[np.uint16]
 UInt32s = NDArray[np.uint32]
 UInt64s = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
+
+
+def distinct_values(values: NDArray[Any] | Sequence[float]) -> NDArray[Any]:
+    """Return the distinct values, rising.
+
+    Asked for nothing else, `np.unique` loads numpy's masked arrays first: 15 ms of every command.
+    """
+    return np.unique(values, return_counts=True)[0]

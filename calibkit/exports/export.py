@@ -18,6 +18,7 @@ import polars as pl
 from msgspec import Struct
 
 from calibkit.apply.apply import apply_model, plan_application
+from calibkit.arrays import distinct_values
 from calibkit.errors import CheckError, ResourceError, UsageError, nearest
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
@@ -317,7 +318,7 @@ def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
     known = sorted({value for value in values if scores.low <= value <= scores.high})
     known = known[:: max(1, len(known) // (MOST_PROBES // 8))]
     own = scores.keys([*known, 0.0, 1.0])
-    keys = np.unique(np.concatenate([own - 1, own, own + 1]))
+    keys = distinct_values(np.concatenate([own - 1, own, own + 1]))
     ends = scores.keys([scores.low, scores.high])
     found = scores.floats(keys[(keys >= ends[0]) & (keys <= ends[1])]).astype(np.float64)
     return np.minimum(found * 100.0, 100.0) if column.scale == "percent" else found

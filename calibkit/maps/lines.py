@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from calibkit.arrays import Floats
+from calibkit.arrays import Floats, distinct_values
 from calibkit.errors import DataError
 from calibkit.maps.method import Found, Method, Points, Writer
 from calibkit.maps.model import ScoreMap
@@ -274,7 +274,7 @@ def _ends(x: Floats, positive: Floats, negative: Floats) -> Floats:
     A slope that goes over in a line from one end to the other is that of a quadratic function.
     """
     held = x[positive + negative > 0]
-    return np.unique(held[[0, -1]])
+    return distinct_values(held[[0, -1]])
 
 
 def _spread(x: Floats, positive: Floats, negative: Floats) -> Floats:
@@ -286,7 +286,7 @@ def _spread(x: Floats, positive: Floats, negative: Floats) -> Floats:
     wanted = np.linspace(_BEYOND, 1.0 - _BEYOND, _COUNT) * share[-1]
     places = np.minimum(np.searchsorted(share, wanted), x.size - 1)
     low, high = x[positive > 0][0], x[negative > 0][-1]
-    return np.unique(x[places].clip(min(low, high), max(low, high)))
+    return distinct_values(x[places].clip(min(low, high), max(low, high)))
 
 
 def pieces(one: ScoreMap) -> tuple[Floats, Floats]:

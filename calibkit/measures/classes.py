@@ -21,7 +21,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from calibkit.arrays import Bools, Floats, Int64s, UInt32s
+from calibkit.arrays import Bools, Floats, Int64s, UInt32s, distinct_values
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Sample, View, view_of
@@ -262,7 +262,7 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
     if groups is not None:
         codes = groups[present]
         own = exact_group_sums(own, codes, int(codes.max()) + 1)
-        count = int(np.unique(codes).size)
+        count = int(distinct_values(codes).size)
     return sqrt(exact_sum(own * own) * count / (count - 1)) / used if count > 1 else None
 
 

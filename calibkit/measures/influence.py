@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.measures.result import Interval
 from calibkit.measures.views import DEFINED, Sample, Scale, View, once
 from calibkit.numerics.bounds import score_limits
@@ -178,7 +178,7 @@ class IntervalOptions(Struct, frozen=True, kw_only=True):
 
     def level(self, sample: Sample) -> Level | None:
         """Return how far intervals reach for some rows; None where these are too few for any."""
-        units = None if sample.group is None else int(np.unique(sample.group).size)
+        units = None if sample.group is None else int(distinct_values(sample.group).size)
         few = sample.rows < 2 or (units is not None and units < 2)
         return None if few else Level(self.confidence, units)
 

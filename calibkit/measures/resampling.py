@@ -17,7 +17,7 @@ from functools import partial
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s
+from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
 from calibkit.measures.views import Sample, View
@@ -87,7 +87,7 @@ class Statistics:
         if "ace" in plain:
             bins["ace", "", "", ""] = _bin_ends(view, "equal-mass")
         # Cells by falling score that never straddle the bins.
-        breaks = np.unique(np.concatenate([*bins.values(), np.empty(0, np.int64)]))
+        breaks = distinct_values(np.concatenate([*bins.values(), np.empty(0, np.int64)]))
         room = np.empty((most + 2 * breaks.size + 2, 4))
         least = 1 if view.score.size <= most else -(-view.total // most)
         score = view.score if view.probability is None else view.probability

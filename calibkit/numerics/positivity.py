@@ -38,7 +38,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from calibkit.arrays import Bools, Floats
+from calibkit.arrays import Bools, Floats, distinct_values
 from calibkit.errors import CalibkitError, DataError, UsageError
 
 Prior = tuple[ArrayLike, ArrayLike]
@@ -319,7 +319,7 @@ def _thinned_mean(score: Floats, evidence: Floats, b1: Floats, b0: Floats, tau: 
 def _batches(wanted: Floats) -> Iterator[tuple[NDArray[np.intp], int]]:
     """Yield rows that get the same number of nodes (64, 128, ...), not too many at once."""
     doublings = np.ceil(np.log2(wanted / _FEWEST_NODES)).astype(np.int64)
-    for doubling in np.unique(doublings):
+    for doubling in distinct_values(doublings):
         nodes = _FEWEST_NODES << int(doubling)
         rows = np.flatnonzero(doublings == doubling)
         size = max(1, _NODES_AT_ONCE // nodes)

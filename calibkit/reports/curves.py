@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of
 from calibkit.evaluation.findings import ALL
@@ -167,7 +167,9 @@ def visible(x: Numbers, y: Numbers) -> Int64s:
     steps = np.abs(np.diff(x)) + np.abs(np.diff(y))
     along = np.concatenate([[0.0], np.cumsum(steps)])
     wanted = np.linspace(0.0, along[-1], MOST_POINTS)
-    return np.unique(np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1))
+    return distinct_values(
+        np.append(np.minimum(np.searchsorted(along, wanted), x.size - 1), x.size - 1)
+    )
 
 
 def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> pl.DataFrame:

@@ -22,7 +22,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.apply.apply import apply_model, plan_application
-from calibkit.arrays import Bools, Floats
+from calibkit.arrays import Bools, Floats, distinct_values
 from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.weights import in_units
@@ -282,8 +282,8 @@ def outline(
     `frame` says where the picture ends on the left and on the right; below and above it ends at 0
     and 1.
     """
-    xs = np.unique(np.concatenate([left, right, frame]))
-    ys = np.unique(np.concatenate([bottom, top, [0.0, 1.0]]))
+    xs = distinct_values(np.concatenate([left, right, frame]))
+    ys = distinct_values(np.concatenate([bottom, top, [0.0, 1.0]]))
     inside = np.zeros((xs.size + 1, ys.size + 1), np.bool_)
     for start, end, low, high in zip(left, right, bottom, top, strict=True):
         columns = slice(np.searchsorted(xs, start) + 1, np.searchsorted(xs, end) + 1)

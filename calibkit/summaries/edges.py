@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s, distinct_values
 from calibkit.columns.weights import in_units
 from calibkit_kernels import sorting
 from calibkit_kernels.tally import assign_levels, sum_few
@@ -83,7 +83,7 @@ def order_statistics(values: Numbers, ranks: Int64s, weight: Int64s = _NO_WEIGHT
 
 def few_values(values: Numbers, units: Int64s) -> tuple[Numbers, Int64s]:
     """Return the distinct values with the sums of their units if they are few, else all of them."""
-    some = np.unique(values[:: max(1, values.size // _LOOK)])
+    some = distinct_values(values[:: max(1, values.size // _LOOK)])
     if values.size <= _LOOK or some.size > _FEW:
         return values, units
     sums = np.zeros(some.size, np.int64)

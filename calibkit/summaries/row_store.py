@@ -26,7 +26,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import DTypeLike
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt64s
+from calibkit.arrays import Floats, Int64s, Numbers, UInt64s, distinct_values
 from calibkit.files.streams import disk_room, unnamed_file
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.edges import quantile_places
@@ -188,7 +188,7 @@ class ColumnSummaries:
             if known is None or not part.size:
                 return
             fresh = pl.Series(part).unique().to_numpy().astype(np.float64)
-            found = np.union1d(known, fresh)
+            found = distinct_values(np.append(known, fresh))
             self._distinct[place] = found if found.size <= self._most else None
 
     def settle(self) -> None:

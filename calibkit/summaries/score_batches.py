@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Numbers
+from calibkit.arrays import Numbers, distinct_values
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
@@ -188,7 +188,7 @@ def level_edges(
     else:
         edges = [inner for _, inner in several_quantile_edges(values, levels, weight)]
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
-    return np.unique([*np.concatenate(edges), low]).tolist(), error
+    return distinct_values([*np.concatenate(edges), low]).tolist(), error
 
 
 class _Pass(Struct):

@@ -10,7 +10,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.arrays import Bools, Floats, Int32s, Int64s
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, distinct_values
 from calibkit.maps.method import Points, parts_of
 from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import ScoreMap
@@ -199,7 +199,7 @@ def fit_maps(
             found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields
             knots, values = np.array(found["knots"]), np.array(found["values"])
         else:  # bins of about equal weight
-            starts = np.unique(quantile_places(total, HISTOGRAM_BINS))
+            starts = distinct_values(quantile_places(total, HISTOGRAM_BINS))
             knots = score[starts]
             values = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
         steps.append((knots, values, mass / (mass + shrinkage)))

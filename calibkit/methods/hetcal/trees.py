@@ -16,7 +16,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
+from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s, distinct_values
 from calibkit.columns.rows import (
     FloatArray,
     RowFinder,
@@ -98,7 +98,7 @@ def summarised_bins(found: ColumnSummaries, column: int, bins: int) -> Bins:
         return Bins(distinct)
     values, counts = found.sample(column)
     firsts = values[quantile_places(counts, bins)]
-    return _bordered(values, np.unique(np.searchsorted(values, firsts)))
+    return _bordered(values, distinct_values(np.searchsorted(values, firsts)))
 
 
 def sorted_bins(ordered: Floats, most: int) -> Bins:
@@ -120,7 +120,7 @@ def group_starts(ordered: Floats, most: int) -> tuple[Int64s, bool]:
         count += found[-1].size
         if count > most:
             values = ordered[quantile_ranks(ordered.size, most)]
-            return np.unique(np.searchsorted(ordered, values)), False
+            return distinct_values(np.searchsorted(ordered, values)), False
     return np.concatenate(found), True
 
 

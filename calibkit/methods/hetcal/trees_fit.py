@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Bools, Floats, Int32s, Int64s, UInt8s, UInt16s
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, UInt8s, UInt16s, distinct_values
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import (
     Found,
@@ -256,7 +256,7 @@ def choose(
             tree = trees[job]
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
             kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
-            leaves = [np.unique(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
+            leaves = [distinct_values(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
             gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 
         list(steps(pool.map(work, jobs), len(jobs), "trees tried"))

@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s
+from calibkit.arrays import Bools, Floats, Int64s, distinct_values
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import columns_beside
 from calibkit.columns.rows import Remark, RowFinder
@@ -229,7 +229,7 @@ def _labelled(
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
         score = readers.as_fitted(options.fitted.columns["score"], column, where)
-    for place in np.unique(places).tolist():
+    for place in distinct_values(places).tolist():
         own = np.flatnonzero(places == place)
         kinds, code = np.unique(np.stack([chance[own], weight[own]]), axis=1, return_inverse=True)
         counts = np.zeros((kinds.shape[1], 2), np.int64)
@@ -271,7 +271,7 @@ def _drifted(
     columns = reading.options.fitted.columns
     names = {role: needed[role] for role in reading.outlines}
     values = readers.arrays_as_fitted(columns, names, frame, where)
-    for place in np.unique(places).tolist():
+    for place in distinct_values(places).tolist():
         own = np.flatnonzero(places == place)
         watched = {role: column[own] for role, column in values.items()}
         drift = tuple(

@@ -13,7 +13,7 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s
+from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit_kernels.distributions import bounds as binomial_bounds
 from calibkit_kernels.distributions import normal_quantile
 
@@ -41,7 +41,7 @@ def pairs(selected: Floats, margins: Mapping[str, Floats]) -> Int64s:
     is more precise.
     """
     bounding = [margins[name] for name in ("precision", "recall") if name in margins]
-    levels = np.unique(np.concatenate(bounding))[::-1]
+    levels = distinct_values(np.concatenate(bounding))[::-1]
     block = reach = np.empty(0, np.int64)
     kept = np.ones(levels.size, bool)
     if "precision" in margins:

@@ -22,7 +22,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt16s
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt16s, distinct_values
 from calibkit.bins.binning import Levels, uncertainty_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
@@ -137,7 +137,7 @@ def joined(expected: Sequence[Floats]) -> Int64s:
     steps[np.arange(owner.size), owner[order]] = 1
     places = np.cumsum(steps, axis=0) - 1
     kept = _milestones(np.cumsum(np.concatenate(rows)[order]))
-    return places[np.unique(np.append(kept, owner.size - 1))]
+    return places[distinct_values(np.append(kept, owner.size - 1))]
 
 
 def fit_path(
@@ -223,7 +223,7 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
 def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probability: bool) -> Path:
     """Return the cuts of the curved surface, written as scores of the tally."""
     # Some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest.
-    distinct_scores = np.unique(tally.score.astype(np.float64))[::-1]
+    distinct_scores = distinct_values(tally.score.astype(np.float64))[::-1]
     places = [0]
     while places[-1] < distinct_scores.size - 1:
         places.append(places[-1] + max(1, places[-1] // _DENSE))

@@ -15,7 +15,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
+from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s, distinct_values
 from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
@@ -101,7 +101,9 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
         while bins > 2 and bins ** len(names) > most_cells:
             bins -= 2
         quantiles = [edges.quantile_edges(values, bins, rows.weight) for values in columns]
-        grid = CellGrid(names, tuple(np.unique(inner[inner > low]) for low, inner in quantiles))
+        grid = CellGrid(
+            names, tuple(distinct_values(inner[inner > low]) for low, inner in quantiles)
+        )
     starts = tuple(float(cell) for cell in range(1, grid.cells))
     cell = grid.of(columns)
     return replace(rows, uncertainty=cell, cells=grid, level_edges=starts or None, notes=())

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
+from calibkit.arrays import distinct_values
 from calibkit.bins.binning import Grid, GridTable, Levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
@@ -236,7 +237,7 @@ def no_folds(summary: Summary) -> str | None:
     few = ""
     if positives < folds or rows < 2 * folds:
         few = f"{positives} positive of {rows} rows are too few"
-    elif part is not None and np.unique(part).size < folds + (options.time is not None):
+    elif part is not None and distinct_values(part).size < folds + (options.time is not None):
         few = f"column {options.groups or options.time!r} has too few values"
     if not folds or not few:
         return None

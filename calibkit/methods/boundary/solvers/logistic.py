@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Numbers
+from calibkit.arrays import Floats, Numbers, distinct_values
 from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
@@ -54,7 +54,7 @@ def logistic(value: float) -> float:
 
 def distinct(levels: Levels) -> Levels:
     """Return levels without those that no value can be in."""
-    edges = np.unique(levels.edges)
+    edges = distinct_values(levels.edges)
     return Levels(levels.minimum, edges[edges > levels.minimum])
 
 
