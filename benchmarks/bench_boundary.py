@@ -1,7 +1,8 @@
 """`calibkit boundary` on raw scores against reading and sorting the same columns with polars.
 
 Float32 scores, K = 11 uncertainty levels, every distinct score a candidate; without and with the
-default cross-validation.  Start-up is measured apart, on 1,000 rows, against importing polars.
+default cross-validation; and with everything by default.  Start-up is measured apart, on 1,000 rows,
+against importing polars.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ WHY = (
 
 #: Ratios aimed at: without folds, with folds, five times the rows; and of peak memory.
 PLAIN, FOLDED, LARGE, MEMORY = 1.2, 1.7, 0.7, 1.2
+#: Those of what people run, all but the bound by default: time and memory.
+DEFAULT, DEFAULT_MEMORY = 2.5, 1.5
 
 
 def boundary(python: str, path: str, folds: int, *more: str) -> list[str]:
@@ -34,6 +37,12 @@ def boundary(python: str, path: str, folds: int, *more: str) -> list[str]:
     more = more or ("--method", "exact")
     output = str(harness.FOLDER / "boundary.json")
     return calibkit(python, "boundary", path, *options, *more, "-q", "-o", output)
+
+
+def by_default(python: str, path: str) -> list[str]:
+    """Return the command that fits the boundary that calibkit chooses."""
+    output = str(harness.FOLDER / "default.json")
+    return calibkit(python, "boundary", path, "--precision", PRECISION, "-q", "-o", output)
 
 
 def sort(python: str, path: str) -> list[str]:
@@ -67,6 +76,19 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
                 why=WHY,
                 kind="sort",
             )
+    path = datasets.distinct(python, options.rows)
+    yield compare(
+        f"{million(options.rows)}, distinct, all defaults",
+        by_default(python, path),
+        sort(python, path),
+        rounds=rounds,
+        limit=DEFAULT,
+        memory_limit=DEFAULT_MEMORY,
+        starts=(by_default(python, small), starts[1]),
+        floor=harness.reading(python, path, *COLUMNS),
+        why=WHY,
+        kind="sort",
+    )
     if options.large:
         path = datasets.distinct(python, 5 * options.rows)
         yield compare(

@@ -18,9 +18,10 @@ by score: `polars.read_parquet(file, columns=[…]).sort("score")`. calibkit rea
 sorts, counts and proves the optimum over every distinct score in 11 uncertainty levels
 (`--precision 0.7 --uncertainty-bins 11`). Scores and uncertainties are float32. In *distinct*
 nearly every row has a score of its own; *counts* is what `calibkit simulate posterior` writes, with
-many rows to a score. *Net of start-up* takes off what both sides need without data (calibkit on
-1,000 rows, `import polars`), measured in the same rounds, in processor time; a dash where noise
-is as large as what is left."""
+many rows to a score. *All defaults* chooses among one threshold, a surface and exact levels, by a
+cross-validation on a million of the rows (`--precision 0.7` alone). *Net of start-up* takes off what
+both sides need without data (calibkit on 1,000 rows, `import polars`), measured in the same rounds,
+in processor time; a dash where noise is as large as what is left."""
 
 COLD = """Cold is the first run after an installation or an update: kernels are compiled, once, and kept
 under `~/.cache/calibkit`. Warm is every run after it."""
