@@ -161,6 +161,12 @@ class Tally(Struct, frozen=True, dict=True):
         arrays = {name: getattr(self, name) for name in names}
         return replace(self, **{name: own[kept] for name, own in arrays.items() if own.size})
 
+    def ranked(self, values: Numbers, order: Int64s) -> Tally:
+        """Return entries by falling values in place of their scores, all of one level; no parts."""
+        gain = self.gain[order] if self.gain.size else self.gain
+        counts = self.count[order], self.positive[order]
+        return Tally(values[order], np.zeros(order.size, np.uint16), *counts, 1, gain=gain)
+
     def coarser(self, places: UInt16s, levels: int) -> Tally:
         """Return the tally over coarser levels; `places` has the new level of each old one.
 

@@ -284,16 +284,17 @@ def surface_words(
     regressor: Counts,
     level: Levels,
     part: Parts,
-    lines: Floats,
-    excluded: int,
     values: Singles,
     out: NDArray[np.uint64],
+    lines: Floats,
+    excluded: int,
+    first: int,
 ) -> int:
     """Write the surface at each entry, and words that sort the entries by it.
 
     Values are single floats: beyond their digits differences mean nothing, and they sort faster.
-    Entries outside part `excluded` have a word, their number above 32 bits for the value; the number
-    of words is returned.
+    Entries outside part `excluded` have a word, their number (that of the first is `first`) above 32
+    bits for the value; the number of words is returned.
     """
     size = 0
     for i in range(regressor.size):
@@ -311,7 +312,7 @@ def surface_words(
         i = out[k]
         b = bits[i]
         key = np.uint64(b) if b & _SIGN else np.uint64(~b & (_SIGN - np.uint32(1)))
-        out[k] = i << np.uint64(32) | key
+        out[k] = (i + np.uint64(first)) << np.uint64(32) | key
     return size
 
 

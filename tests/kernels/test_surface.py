@@ -79,14 +79,15 @@ def test_order_and_limits(rows: list[tuple[float, int, int, int, int]], excluded
     score, level, count, positive, part = arrays(rows)
     lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.0, 1.0]])
     values, words = np.empty(score.size, np.float32), np.empty(score.size, np.uint64)
-    size = logistic.surface_words(score, level, part, lines, excluded, values, words)
+    first = 3
+    size = logistic.surface_words(score, level, part, values, words, lines, excluded, first)
     weights = [(float(a), float(g), 0.0, 0.0) for a, g in lines[:-1]]
     wanted = [naive.value(weights[k], s, 0.0) for s, k in zip(score, level, strict=True)]
     assert values.tolist() == wanted
     ordered = sorted(words[:size].tolist(), key=lambda w: w & 0xFFFFFFFF)
     kept = np.flatnonzero(part != excluded)
-    assert sorted(w >> 32 for w in ordered) == kept.tolist()
-    falling = [float(values[w >> 32]) for w in ordered]
+    assert sorted((w >> 32) - first for w in ordered) == kept.tolist()
+    falling = [float(values[(w >> 32) - first]) for w in ordered]
     assert falling == sorted(falling, reverse=True)
     expected = naive.cuts(values[kept].tolist(), count[kept].tolist(), positive[kept].tolist())
     parts = score[kept].tolist(), values[kept].tolist(), level[kept].tolist()
@@ -101,7 +102,7 @@ def test_minus_zero_is_zero() -> None:
     values, words = np.empty(2, np.float32), np.empty(2, np.uint64)
     lines = np.array([[0.0, 1.0], [0.0, 1.0]])
     score, level = np.array([0.0, -0.0]), np.zeros(2, np.uint16)
-    logistic.surface_words(score, level, NOT_DEALT, lines, -1, values, words)
+    logistic.surface_words(score, level, NOT_DEALT, values, words, lines, -1, 0)
     assert words[0] & np.uint64(0xFFFFFFFF) == words[1] & np.uint64(0xFFFFFFFF)
 
 

@@ -27,7 +27,7 @@ from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.prefixes import pick_in_level
 from calibkit.numerics.solve import LITTLE, newton
-from calibkit.numerics.sums import each_block
+from calibkit.numerics.sums import cut, each_block
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels import sorting
@@ -81,25 +81,29 @@ def surface_cut(
     """Return the best cut of a surface, a line in the score at each level; see `best_cut`."""
     s = regressor(tally, probability)
     values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
-    arrays = s, tally.level, tally.part, lines
-    words = words[: kernels.surface_words(*arrays, excluded, values, words)]
-    order = (sorting.sort_pairs(words, sorting.NO_TAGS, 32, threads)[0] >> np.uint64(32)).astype(
-        np.int64
-    )
-    ranked = replace(tally, score=values).where(order)
-    points = ranked.points(together=True)
+    blocks = cut(0, s.size)
+    more = [(lines, excluded, one.start) for one in blocks]
+    arrays = s, tally.level, tally.part, values, words
+    sizes = each_block(kernels.surface_words, arrays, blocks, threads, more)
+    if sum(sizes) < s.size:  # some entries take no part
+        pairs = zip(blocks, sizes, strict=True)
+        words = np.concatenate([words[one.start : one.start + size] for one, size in pairs])
+    words, _ = sorting.sort_pairs(words, sorting.NO_TAGS, 32, threads)
+    words >>= np.uint64(32)
+    ranked = tally.ranked(values, words.view(np.int64))
+    points = ranked.points()
     choice = np.array([pick_in_level(points, goal, 0)])
     if choice[0] < 0:
         return Found(np.full(tally.levels, np.nan), 0, 0)
     value = ranked.score[points.entry[choice[0]]]
-    cut = float(value)
+    reached = float(value)
     # From where on what the surface says comes to this value, which is rounded.
-    least = 0.5 * (cut + float(np.nextafter(value, np.float32(-math.inf))))
+    least = 0.5 * (reached + float(np.nextafter(value, np.float32(-math.inf))))
     # Of the scores of each level, those whose value reaches the cut are parted exactly from the others.
     limits = np.full((tally.levels, 2), np.nan)
-    kernels.level_limits(tally.score, values, tally.level, tally.part, cut, excluded, limits)
+    kernels.level_limits(tally.score, values, tally.level, tally.part, reached, excluded, limits)
     thresholds = [
-        _threshold(_as_score((cut - a) / g, probability), *own)
+        _threshold(_as_score((reached - a) / g, probability), *own)
         for (a, g), own in zip(lines, limits, strict=True)
     ]
     totals, gain = points.totals(choice), points.total_gain(choice)
