@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s
+from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s, distinct_values
 from calibkit_kernels import draws as kernels
 
 #: What stands for no value: the bits of no number that a file holds.
@@ -80,12 +80,16 @@ def random_parts(columns: Mapping[str, Numbers], parts: int, seed: int) -> UInt8
 def random_keys(columns: Mapping[str, Numbers], seed: int) -> UInt64s:
     """Return the hash of each row, its number among identical rows and a seed."""
     hashes = row_hashes(columns)
-    order = np.argsort(hashes, kind="stable")
-    ordered = hashes[order]
-    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))
-    sizes = np.diff(np.append(starts, ordered.size))
-    number = np.empty(ordered.size, np.uint64)
-    number[order] = np.arange(ordered.size) - np.repeat(starts, sizes)
+    number = np.zeros(hashes.size, np.uint64)
+    ordered = np.sort(hashes)
+    several = distinct_values(ordered[1:][ordered[1:] == ordered[:-1]])
+    if several.size:  # most rows are like no other one
+        place = np.minimum(np.searchsorted(several, hashes), several.size - 1)
+        rows = np.flatnonzero(several[place] == hashes)
+        order = rows[np.argsort(hashes[rows], kind="stable")]
+        starts = np.flatnonzero(np.append(True, hashes[order[1:]] != hashes[order[:-1]]))
+        sizes = np.diff(np.append(starts, order.size))
+        number[order] = np.arange(order.size) - np.repeat(starts, sizes)
     # Scrambled: added to the row number as it is, neighbouring seeds would deal alike.
     kernels.absorb(hashes, number, np.uint64(kernels.mix(np.uint64(seed))))  # numba returns an int
     return hashes

@@ -86,8 +86,11 @@ class Path(Struct, frozen=True):
         """Return rows, and sums of `hits` of the entries, that each boundary selects of a tally."""
         first = self.first(tally.score, tally.level)
         found: Numbers = np.zeros((self.size + 1, 2), dtype)
-        np.add.at(found[:, 0], first, tally.count)
-        np.add.at(found[:, 1], first, hits)
+        for column, units in enumerate((tally.count, hits)):
+            if float(units.max(initial=0)) * units.size < 2**53:  # floats count exactly so far
+                found[:, column] = np.bincount(first, units, self.size + 1)
+            else:
+                np.add.at(found[:, column], first, units)
         return np.cumsum(found[: self.size], axis=0)
 
 
