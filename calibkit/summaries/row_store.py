@@ -214,7 +214,7 @@ class ColumnSummaries:
     def sample(self, column: int) -> tuple[Floats, Int64s]:
         """Return the values of a column in the sampled rows, rising, and how often each occurs."""
         if self._waiting:
-            self.settle()  # before several columns are asked for at a time
+            self.settle()
         values = self._values[column]
         present = np.flatnonzero(~np.isnan(values))
         order = present[np.argsort(values[present])]

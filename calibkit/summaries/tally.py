@@ -229,18 +229,11 @@ class Tally(Struct, frozen=True, dict=True):
 
     def _dealt(self, parts: int, kept: int, seed: int) -> Tally:
         integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
-        bits, level, count, positive, part = draws.deal_entries(
-            self.score.view(integers),
-            self.level,
-            self.count,
-            self.positive,
-            parts,
-            kept,
-            np.uint64(seed),
-        )
-        return Tally(
-            bits.view(self.score.dtype), level, count, positive, self.levels, self.unit, part
-        )
+        entries = (self.score.view(integers), self.level, self.count, self.positive)
+        dealt = draws.deal_entries(*entries, parts, kept, np.uint64(seed))
+        bits, level, count, positive, part = dealt
+        score = bits.view(self.score.dtype)
+        return Tally(score, level, count, positive, self.levels, self.unit, part)
 
 
 def count_rows(

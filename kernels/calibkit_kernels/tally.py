@@ -35,9 +35,8 @@ Words = NDArray[np.uint64]
 @kernel
 def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], out: Levels) -> None:
     """Write the bin of each value: how many edges are at most ``max(value, minimum)``."""
-    if (
-        edges.size <= 128
-    ):  # that many comparisons take less time than a search, which no one can foretell
+    # Up to here comparing with all edges is faster than a search, whose branches are hard to predict.
+    if edges.size <= 128:
         for i in range(values.size):
             value = max(float(values[i]), minimum)
             level = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from calibkit.columns.weights import ROW
+from calibkit.methods.hetcal import grow
 from calibkit.methods.hetcal.grow import Grower, Rules, Vectors
 from calibkit.methods.hetcal.trees import Bins, Features, Tree, sorted_bins
 from calibkit.methods.hetcal.trees import ends_of as tree_ends
 from calibkit.models.model import Column
+from calibkit.numerics import sums
 from calibkit_kernels import criteria
 from calibkit_kernels import tree as kernels
 from tests.naive import trees as naive
@@ -390,6 +393,22 @@ def test_histograms_had_as_differences_give_the_same_tree(
     )
     assert nested(other) == nested(tree)
     assert others.tolist() == ends.tolist()
+
+
+@given(tables, st.integers(2, 4), st.integers(1, 9))
+def test_trees_grow_block_by_block(table: list[Any], depth: int, size: int) -> None:
+    rows, labels = [row for row, _ in table], [label for _, label in table]
+    features = features_of(rows, [False] * len(rows[0]))
+    payload = np.array([[1, label] for label in labels], np.int64)
+    used = np.arange(len(labels)) % 5 != 3
+    grower = Grower(features, payload, Rules(criteria.GINI, depth, 1), steady=True)
+    tree, ends = grower.grow(used)
+    whole = nested(tree), ends.tolist()
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(sums, "BLOCK", size)
+        patch.setattr(grow, "_SHARED_VISITS", 0)
+        tree, ends = grower.grow(used, pool, 2)
+    assert (nested(tree), ends.tolist()) == whole
 
 
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False)

@@ -12,8 +12,9 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.methods.boundary.application import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.logistic import best_cut, distinct, fit_surface
+from calibkit.methods.boundary.solvers.logistic import best_cut, distinct, fit_surface, surface_cut
 from calibkit.methods.boundary.solvers.methods import goal_of
+from calibkit.numerics import sums
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
@@ -167,6 +168,25 @@ def test_a_level_without_threshold_and_one_without_rows_below() -> None:
     model = fit(data, method="logistic", precision="0.5").model
     decision, margin = decide(model, data.score, data.uncertainty)
     assert decision.all() and (np.isnan(margin) | (margin >= 0)).all()
+
+
+@pytest.mark.parametrize("excluded", [-1, 0])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_cut_is_found_block_by_block(
+    excluded: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tally = tally_of(rows(700, seed=9), 5).deal(3, 0)
+    lines = fit_surface(tally, excluded).lines()
+    goal = goal_of(read_target({"precision": "0.6"}), fit_totals(tally))
+    whole = surface_cut(tally, lines, goal, excluded, probability=True)
+    monkeypatch.setattr(sums, "BLOCK", 64)
+    found = surface_cut(tally, lines, goal, excluded, probability=True, threads=threads)
+    assert found.thresholds.tolist() == whole.thresholds.tolist()
+    assert (found.selected, found.true_positives) == (whole.selected, whole.true_positives)
+    assert found.cut == whole.cut
+    used = tally.part != excluded
+    taken = used & (tally.score >= found.thresholds[tally.level])
+    assert found.selected == tally.count[taken].sum() > 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calibkit.numerics import sums
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import INTERPRETED
 from tests.library.samples import WEIGHTS
@@ -83,6 +84,17 @@ def test_weighted_and_split_rows_are_counted(
         plain = tally(given_, part=part)
         assert entries(plain) == expected(given_, part)
         assert plain.part_totals(3).tolist() == naive.part_totals(entries(plain), 3)
+
+
+@float_types
+@given(data=rows, size=st.integers(1, 9))
+def test_rows_are_counted_block_by_block(floats: type, data: list[tuple], size: int) -> None:
+    given_ = columns(data, floats)
+    part = (np.arange(len(data)) % 3).astype(np.uint8)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "BLOCK", size)
+        assert entries(tally(given_, threads=2)) == expected(given_)
+        assert entries(tally(given_, part=part, threads=2)) == expected(given_, part)
 
 
 @given(rows, st.integers(2, 300))

@@ -528,8 +528,8 @@ def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> 
     # The lowest score that a threshold selects has a margin of exactly 0.
     place = np.searchsorted(-score, -limits.astype(score.dtype), side="right") - 1
     starts = np.where(np.isneginf(limits), -np.inf, regressor[np.maximum(place, 0)])
-    steps = slopes / (_REACH * _spread(dealt, regressor) / _BINS)
-    counted, cuts = (dealt.count, dealt.positive), np.array([limits, starts, steps])
+    scales = slopes / (_REACH * _spread(dealt, regressor) / _BINS)
+    counted, cuts = (dealt.count, dealt.positive), np.array([limits, starts, scales])
     bins, held = margin_bins(score, regressor, dealt.level, dealt.part, *counted, cuts, _BINS)
     falling = held[:, :, :0:-1]  # without the bin of no cut
     return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1])

@@ -305,7 +305,7 @@ class Reader(Struct, frozen=True):
                 return Bins(np.arange(float(len(names))))
             return summarised_bins(summaries, place, options.bins or QUANTILE_BINS)
 
-        summaries.settle()
+        summaries.settle()  # once, before several threads ask for samples
         found = in_order(options.workers, bins, enumerate(categories, 1))
         return Features(self.columns, tuple(categories), tuple(found)), summaries
 
