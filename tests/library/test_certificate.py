@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scipy import stats
 
+from calibkit.bins.binning import Levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.application import decide
@@ -32,6 +34,18 @@ from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 
 METHODS = ("st", "logistic", "exact", CURVED)
+
+
+@pytest.mark.parametrize("unit", [1, 2**54 + 1])
+def test_what_a_path_selects_is_counted_exactly(unit: int) -> None:
+    random = np.random.default_rng(0)
+    score, level = random.integers(0, 9, 400) / 8, random.integers(0, 2, 400).astype(np.uint16)
+    tally = count_rows(score, level, random.integers(0, 2, 400).astype(np.uint8), 2)
+    units = np.int64(unit)
+    tally = replace(tally, count=tally.count * units, positive=tally.positive * units)
+    thresholds = np.array([[np.nan, 0.9], [0.7, 0.8], [0.7, 0.25], [-np.inf, 0.0]])
+    path = Path("exact", Levels(0.0, np.array([0.5])), thresholds, np.zeros((4, 2)), (1, 1))
+    assert path.counts(tally).tolist() == [list(tally.selected(own)) for own in thresholds]
 
 
 def draw(rows: int, seed: int) -> tuple[ScoreRows, np.ndarray]:

@@ -125,6 +125,8 @@ def test_dealing_keeps_every_row(data: list[tuple], parts: int, seed: int) -> No
     sizes = dealt.part_totals(parts)[:, 0]
     assert sizes.sum() == len(data) and sizes.max() - sizes.min() <= 1
     assert np.array_equal(dealt.level_totals[:, 1:], whole.level_totals[:, 1:])
+    first = [entry for entry in entries(dealt) if entry[2] == 0]
+    assert entries(whole.sample(parts, seed)) == first
 
 
 @given(rows, st.integers(1, 6))
