@@ -411,6 +411,20 @@ def test_trees_grow_block_by_block(table: list[Any], depth: int, size: int) -> N
     assert (nested(tree), ends.tolist()) == whole
 
 
+@given(st.integers(2, 4), st.lists(st.integers(0, 9), max_size=5), st.randoms())
+def test_vectors_come_in_the_order_of_rows_and_add_up(
+    width: int, sizes: list[int], random: Any
+) -> None:
+    payload = np.array([[random.randint(-9, 9) for _ in range(width)] for _ in range(50)], np.int64)
+    rows = np.array(random.sample(range(50), sum(sizes)), np.int32)
+    ends = np.cumsum(sizes, dtype=np.int64)
+    spans = np.stack([ends - np.array(sizes, np.int64), ends], axis=1)
+    out = np.zeros((rows.size, width), np.int64)
+    totals = kernels.gather_nodes(rows, out, payload, spans)
+    assert out.tolist() == payload[rows].tolist()
+    assert totals.tolist() == [payload[rows[low:high]].sum(axis=0).tolist() for low, high in spans]
+
+
 numbers = st.floats(-1e3, 1e3, allow_subnormal=False)
 
 
