@@ -89,7 +89,7 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
+class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, shared.Folded):
     """Fit a decision boundary over score and uncertainty.
 
     In each uncertainty level the rows from one score threshold up are selected; the thresholds
@@ -193,8 +193,6 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         many="commas",
         read=_one_or_several,
     )  # type: ignore[assignment]
-    groups: shared.Groups = None
-    time: shared.Time = None
     by: shared.By = None
     bound: Literal["overall", "each"] = of_method(
         "With --by: the bound holds for all rows together, or for each segment.", default="overall"
@@ -224,8 +222,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         if self.folds < 0 or self.folds == 1 or self.folds > MOST_FOLDS:
             raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
         self._check_limits()
-        if self.groups is not None and self.time is not None:
-            raise UsageError("give --groups or --time: folds follow one of them.")
+        self.check_folds()
         if self.target.review is not None:
             self._check_alone("three-way decisions")
         if self.several:

@@ -50,14 +50,6 @@ def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
 
 
-def one_pattern(probs: shared.Names | None) -> str:
-    """Return the pattern of one predictor's class probabilities."""
-    patterns = tuple(probs or ("prob_*",))
-    if len(patterns) > 1:
-        raise UsageError("a fit takes one predictor: give --probs one pattern.")
-    return patterns[0]
-
-
 class ScoreMethod(Struct, frozen=True):
     """What is known of a method that maps scores before it is loaded."""
 
@@ -130,7 +122,9 @@ _OF_SCORES: Final = (
 _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
-class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
+class CalibrateOptions(
+    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.ClassColumns
+):
     """Fit a map from scores to probabilities on labelled rows.
 
     The default compares the methods on held-out rows, and fits the first that is as good as the
@@ -160,8 +154,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         read=penalties,
         shown="cv",
     )
-    groups: shared.Groups = None
-    time: shared.Time = None
     by: shared.By = None
     min_rows: int = of_method(
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
@@ -172,8 +164,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     out_of_range: Literal["error", "clip"] | None = shared.of_input(
         "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"
     )
-    probs: shared.Probs = None
-    counts: shared.Counts = None
 
     def check(self) -> None:
         """Refuse what the method, or the kind of rows, does not have."""
@@ -191,8 +181,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
                 f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
                 f"one of {', '.join(known)}."
             )
-        if self.groups is not None and self.time is not None:
-            raise UsageError("give --groups or --time: folds follow one of them.")
+        self.check_folds()
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
             having = [other for other, entry in SCORE_METHODS.items() if name in entry.options]
@@ -211,7 +200,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
             raise UsageError(
                 f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
             )
-        one_pattern(self.probs)
+        _ = self.pattern  # read here, so that several are refused at once
         known = (*CLASS_METHODS, AUTO)
         if self.named not in known:
             raise UsageError(
@@ -283,11 +272,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of a map of class probabilities; None chooses them by cross-validation."""
         return self.regularization if isinstance(self.regularization, tuple) else None
-
-    @property
-    def pattern(self) -> str:
-        """The pattern of the class probabilities."""
-        return one_pattern(self.probs)
 
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""

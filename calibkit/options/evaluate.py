@@ -62,7 +62,7 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-class EvaluateOptions(shared.Labelled, shared.Threaded):
+class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -93,8 +93,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     weight: shared.Weight = None
     weight_kind: shared.WeightKind = "frequency"
     groups: shared.Groups = None
-    probs: shared.Probs = None
-    counts: shared.Counts = None
     top: Numbers | None = of_numbers(
         "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
         "SHARES",

@@ -63,7 +63,6 @@ class Option(Struct, frozen=True, kw_only=True):
     #: value and with what messages call the option.  What it returns passes unchanged.  Of what has
     #: commas between its values: `listed`, unless another is named.
     read: Callable[[Any, str], Any] | None = None
-    text: Any = None  # the type on the command line, if it is neither that of the field nor text
     argument: bool = False  # it is typed without a flag: `metavar` names it
     path: bool = False  # the value names a file, or is rows
     hidden: bool = False  # the help does not list it
