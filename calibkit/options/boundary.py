@@ -221,7 +221,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
             raise UsageError(f"{named} goes with --by, which names the segments.")
         if self.folds < 0 or self.folds == 1 or self.folds > MOST_FOLDS:
             raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
-        self._check_limits()
+        _ = self.limits
         self.check_folds()
         if self.target.review is not None:
             self._check_alone("three-way decisions")
@@ -269,22 +269,24 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         if self.method not in ("auto", "exact"):
             raise UsageError(f"--max-gap goes with --method auto and exact, not {self.method}.")
 
-    def _check_limits(self) -> None:
-        """Refuse limits of what is not there, and read those that are."""
+    @property
+    def limits(self) -> dict[str, float]:
+        """What a certificate may take to be the largest weight, value and group, as far as said.
+
+        Limits of what is not there are refused.
+        """
+        found = {}
         for name, needs in LIMITS.items():
             given, flag = getattr(self, name), f"--{name.replace('_', '-')}"
             if given is None:
                 continue
             if self.confidence is None or getattr(self, needs) is None:
                 raise UsageError(f"{flag} goes with --confidence and --{needs}.")
-            if not decimal_bound(given, flag, most=None).numerator:
+            bound = decimal_bound(given, flag, most=None)
+            if not bound.numerator:
                 raise UsageError(f"{flag} is {given}; expected a number above 0.")
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """What a certificate may take to be the largest weight, value and group, as far as said."""
-        given = [name for name in LIMITS if getattr(self, name) is not None]
-        return {name: float(decimal_bound(getattr(self, name), most=None)) for name in given}
+            found[name] = float(bound)
+        return found
 
     def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:
         """Refuse what neither several uncertainties nor three-way decisions go with, and others."""

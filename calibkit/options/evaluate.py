@@ -290,12 +290,9 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
 
     @cached_property
     def _chosen(self) -> tuple[tuple[str, ...] | None, dict[str, list[Bound]]]:
-        from calibkit.options.metrics import read_bounds, read_metrics
+        from calibkit.options.metrics import WITH_BOUND, read_bounds, read_metrics
 
-        bounds = read_bounds(
-            cast("Sequence[str]", self.recall_at_precision or ()),
-            cast("Sequence[str]", self.precision_at_recall or ()),
-        )
+        bounds = {name: read_bounds(name, getattr(self, name) or ()) for name in WITH_BOUND}
         return read_metrics(listed(self.metrics or ()), bounds), bounds
 
     @property
