@@ -187,12 +187,10 @@ class Console(Struct):
         text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
         self.content(text.encode(errors="backslashreplace"))
 
-    def head(
-        self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
-    ) -> None:
+    def head(self, frame: pl.DataFrame, *, rows: int | None = None) -> None:
         """Print the first rows of a frame as a table on standard output, of so many `rows` in all."""
         rows = frame.height if rows is None else rows
-        self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
+        self.table(frame.columns, frame.head(SHOWN_ROWS).rows())
         if rows > SHOWN_ROWS:
             _print(f"… {rows:,} rows; -o FILE writes them all.", sys.stdout)
 
@@ -337,10 +335,9 @@ class ProgressLine:
 
     def _show(self) -> None:
         with self._lock:
-            bar = self._bar or self._new_bar()
             if self._bar is None:
-                self._bar = bar
-                bar.start()
+                self._bar = self._new_bar()
+                self._bar.start()
 
     def _new_bar(self) -> Bar:
         from rich.console import Console as RichConsole
