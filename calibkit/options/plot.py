@@ -23,12 +23,8 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import Options, listed, option
 
 if TYPE_CHECKING:
-    from calibkit.models.model import Model
-
     #: Boundaries, or their files; `read_models` makes them a tuple.
-    Boundaries: TypeAlias = (
-        Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]]
-    )
+    Boundaries: TypeAlias = shared.ModelLike | Sequence[shared.ModelLike]
 else:
     Boundaries = Any
 

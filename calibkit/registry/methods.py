@@ -146,6 +146,9 @@ def state(name: str) -> type[State]:
     return found
 
 
+#: The kinds of models.
+MODELS: Final = ("alpha", "boundary", "bundle", "calibrator", "hetcal", "vad")
+
 #: The commands that write states.
 STATES: Final = (
     *("alpha-cal", "bin", "boundary", "calibrate", "calibrate --probs", "drift"),
@@ -177,10 +180,9 @@ def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
 
 def give() -> None:
     """Fill the tables of `calibkit.models.kinds`."""
-    models = ("alpha", "boundary", "bundle", "calibrator", "hetcal", "vad")
-    for name in models:
+    for name in MODELS:
         KINDS[name] = Kind(
             partial(structure, name), partial(applier, name), partial(translate, name)
         )
-    for name in (*models, "Drift", "Metrics", "Report", "Watched"):
+    for name in (*MODELS, "Drift", "Metrics", "Report", "Watched"):
         VIEWS[name] = partial(view, name)

@@ -393,11 +393,8 @@ def end_lines() -> None:
 def say_it_compiles(before: int) -> None:
     """Say why a command takes its time, when it compiles so many kernels that one notices."""
     if before == FEW_KERNELS:
-        clear_line()
-        sys.stderr.write(
-            "Compiling for first use, about 15 s; `calibkit warmup` does it in advance.\n"
-        )
-        sys.stderr.flush()
+        said = "Compiling for first use, about 15 s; `calibkit warmup` does it in advance."
+        _print(said, sys.stderr)
 
 
 def _bytes_read() -> int:
