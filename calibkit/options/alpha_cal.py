@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from calibkit.options import shared
-from calibkit.options.calibrate import Penalties, of_method, penalties
+from calibkit.options.calibrate import Penalties, penalties
 from calibkit.options.option import listed
+from calibkit.options.shared import of_method
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")

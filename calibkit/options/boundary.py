@@ -16,12 +16,12 @@ from calibkit.options import shared
 from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import inside, listed, option
+from calibkit.options.shared import of_method
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
-of_method = partial(option, group="Method")
 of_largest = partial(of_method, shown="twice the largest in the part of the rows that fits")
 
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.

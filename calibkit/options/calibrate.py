@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import Any, Final, Literal
 
@@ -12,9 +11,7 @@ from msgspec import Struct
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options import shared
-from calibkit.options.option import option
-
-of_method = partial(option, group="Method")
+from calibkit.options.shared import of_method
 
 #: How logits of class probabilities are mapped.
 LOGIT_MAPS: Final = ("temperature", "vector", "matrix")

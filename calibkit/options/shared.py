@@ -31,6 +31,7 @@ INPUT, OUTPUT, RUN = "Input", "Output", "Run"
 
 of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INPUT)
 of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)
+of_method = partial(option, group="Method")
 #: The name of one column.
 named_column = partial(of_columns, metavar="NAME")
 #: Names and globs of several columns.
