@@ -9,8 +9,9 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import UsageError
 from calibkit.options import shared
+from calibkit.options.option import one_of
 from calibkit.options.shared import of_method
 
 #: How logits of class probabilities are mapped.
@@ -172,12 +173,7 @@ class CalibrateOptions(
             return
         if self.regularization is not None:
             raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
-        known = (*SCORE_METHODS, AUTO)
-        if self.named not in known:
-            raise UsageError(
-                f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
-                f"one of {', '.join(known)}."
-            )
+        one_of((*SCORE_METHODS, AUTO), self.named, "--method")
         self.check_folds()
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
