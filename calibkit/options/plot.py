@@ -2,7 +2,7 @@
 
 Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.  Several
 have in common that a label judges scores (`ScorePlot`), votes class probabilities (`VotePlot`), or that
-scores have an uncertainty (`BinnedPlot`).
+rows are put into a grid (`GridPlot`).
 """
 
 from __future__ import annotations
@@ -306,15 +306,10 @@ class ThresholdOptions(CurveOptions):
             raise UsageError("--decision has no threshold to mark; leave it out.")
 
 
-class BinnedPlot(PlotOptions, shared.LabelledColumns, shared.Threaded):
-    """Rows with a label, in bins of uncertainty and score."""
-
-    uncertainty: shared.Uncertainty = None
-
-
-class GridPlot(BinnedPlot):
+class GridPlot(PlotOptions, shared.LabelledColumns, shared.Threaded):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
+    uncertainty: shared.Uncertainty = None
     strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
         "Bins equal in rows, or equally wide.",
         shown="equal-mass; scores equally wide in log-odds where the axis is",
@@ -408,7 +403,7 @@ class RegionsOptions(PlotOptions):
             )
 
 
-class RecallGainOptions(Intervals, BinnedPlot):
+class RecallGainOptions(Intervals, PlotOptions, shared.ColumnOptions, shared.Threaded):
     """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
 
     Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
@@ -421,7 +416,6 @@ class RecallGainOptions(Intervals, BinnedPlot):
 
     KIND, HEADING, SIZE = "recall-gain", "Recall gained by uncertainty", (5.5, 5.0)
 
-    weight_kind: shared.WeightKind = "frequency"
     precision: own.Numbers = own.of_numbers(
         "Bounds on precision.",
         "LIST",
