@@ -87,27 +87,30 @@ def python_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Source, Asked], R]], FrameFunction[P, R]]:
     """Return a decorator for what is done with a source and options of a class."""
-    return lambda work: _made(work, options, _opened)
+    return lambda work: _made(work, options, frame=True)
 
 
 def options_function(
     options: Callable[P, Asked],
 ) -> Callable[[Callable[[Asked], R]], Callable[P, R]]:
     """Return a decorator for what is done with options alone."""
-    return lambda work: _made(work, options, _asked)
+    return lambda work: _made(work, options, frame=False)
 
 
-def _made(work: Callable[..., Any], kind: Any, taken: Callable[..., tuple[Any, ...]]) -> Any:
+def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     """Return a function with the signature and the docstring that a class of options gives it."""
 
     @functools.wraps(work)
     def function(*first: Any, **given: Any) -> Any:
         with in_python(names_of(kind)):
-            return work(*taken(work.__name__, kind, first, given))
+            if frame:
+                return work(*_opened(work.__name__, kind, first, given))
+            refuse_unknown(work.__name__, kind, given)
+            return work(kind(*first, **given))
 
     found: Any = function
-    found.__signature__ = _signature(kind, frame=taken is _opened)
-    found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=taken is _opened)
+    found.__signature__ = _signature(kind, frame=frame)
+    found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
     return found
 
 
@@ -120,14 +123,6 @@ def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None
                 f"{name}: no option {keyword!r}{nearest(keyword, known)}; help(calibkit.{name}) "
                 "lists them"
             )
-
-
-def _asked(
-    name: str, kind: type[Asked], first: tuple[Any, ...], given: dict[str, Any]
-) -> tuple[Asked]:
-    """Return the options of a call."""
-    refuse_unknown(name, kind, given)
-    return (kind(*first, **given),)
 
 
 def _opened(
@@ -153,7 +148,7 @@ def _opened(
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
     source = open_frame(frame, dialect=TextOptions(**said).dialect)
-    (options,) = _asked(name, kind, (), {**given, **called})
+    options = kind(**{**given, **called})
     later(getattr(options, "workers", 1), warm_up)
     return source, options
 

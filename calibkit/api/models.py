@@ -21,36 +21,30 @@ if TYPE_CHECKING:
 
 
 @in_python()
-def apply_to_frame(
-    model: Model,
-    frame: Frame | Array | None = None,
-    *,
-    score: str | Array | None = None,
-    uncertainty: str | Array | None = None,
-    probs: str | Array | None = None,
-    **others: Any,
-) -> Any:
+def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: Any) -> Any:
     """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
     from calibkit.apply.apply import apply_model
 
-    refuse_unknown("Model.apply", ApplyOptions, others)
-    columns: dict[str, Any] = {"score": score, "uncertainty": uncertainty, "probs": probs}
-    if "uncertainty" not in model.columns and is_array("uncertainty", uncertainty):
-        # Whether a boundary reads it is chosen by its fit, which a caller need not ask about.
-        columns["uncertainty"] = None if model.kind == "boundary" else uncertainty
+    refuse_unknown("Model.apply", ApplyOptions, given)
+    roles = {role: given.get(role) for role in ("score", "uncertainty", "probs")}
+    if (
+        model.kind == "boundary"
+        and "uncertainty" not in model.columns
+        and is_array("uncertainty", roles["uncertainty"])
+    ):  # whether a boundary reads it is chosen by its fit, which a caller need not ask about
+        roles["uncertainty"] = None
     first = "probs" if "probs" in model.columns else "score"
-    given: Any = frame
-    if is_array("score", given):
-        given, columns[first] = None, frame
-    if given is None and model.kind == "bundle":
+    rows: Any = frame
+    if is_array("score", frame):
+        rows, roles[first] = None, frame
+    if rows is None and model.kind == "bundle":
         raise UsageError("a bundle is applied to a frame, not to arrays.")
-    rows, arrays = frame_of_arrays(columns, given)
-    columns |= arrays
-    options = ApplyOptions(**columns, **others)
-    applied = apply_model(model, open_frame(rows), options)
+    whole, arrays = frame_of_arrays(roles, rows)
+    options = ApplyOptions(**{**given, **roles, **arrays})
+    applied = apply_model(model, open_frame(whole), options)
     tell(applied.warnings, options)
     found, added = applied.frame, applied.added
-    if given is None:
+    if rows is None:
         if first == "score":
             return found[added[0]].to_numpy()
         calibrated = [name for name in added if name.startswith("calibrated_")]
@@ -60,7 +54,7 @@ def apply_to_frame(
         for name in found.columns
         if name in added or any(fnmatchcase(name, str(array)) for array in arrays.values())
     ]
-    return returned(given, found, joined, applied.chosen)
+    return returned(rows, found, joined, applied.chosen)
 
 
 def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:

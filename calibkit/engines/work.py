@@ -222,7 +222,7 @@ def state_on_cluster(
 ) -> State:
     """Return the state of the rows of all files; see `state_of_all`.
 
-    `method` loads what makes states: `run` of one of `calibkit.registry.methods.STATES`.  The memory of
+    `method` loads what makes states: `calibkit.registry.methods.run` of a command.  The memory of
     the opening is that of this machine; a local cluster has a process for each thread.
     """
 

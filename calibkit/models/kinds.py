@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from calibkit.errors import UsageError
 
@@ -81,26 +81,19 @@ class View(Protocol):
         """Return its summary."""
 
 
-class Kind(Protocol):
-    """One kind of model."""
+class Kind(NamedTuple):
+    """One kind of model; each loads what it returns."""
 
-    def structure(self) -> Any:
-        """Return the class of its models, a `calibkit.models.model.Model`."""
-
-    def applier(self, model: Any) -> Applier:
-        """Return what a model does with rows."""
-
-    def translate(self) -> Callable[..., dict[str, Any]]:
-        """Return what writes a model into a program, from which exports are printed."""
-
-    def view(self) -> View:
-        """Return how a model is shown."""
+    structure: Callable[[], Any]  # the class of its models, a `calibkit.models.model.Model`
+    applier: Callable[[Any], Applier]  # what a model does with rows
+    #: What writes a model into a program, from which exports are printed.
+    translate: Callable[[], Callable[..., dict[str, Any]]]
 
 
 #: By kind.
 KINDS: Final[dict[str, Kind]] = {}
 
-#: How results are shown that are no models, by the name of their class.
+#: How models are shown, by kind, and results that are none, by the name of their class.
 VIEWS: Final[dict[str, Callable[[], View]]] = {}
 
 #: What methods of models and results do in Python: ``apply``, ``drift`` and ``html``.
@@ -109,8 +102,7 @@ IN_PYTHON: Final[dict[str, Callable[[], Callable[..., Any]]]] = {}
 
 def view_of(result: Any) -> View:
     """Return how a result is shown: a model by its kind, any other by its class."""
-    kind = getattr(result, "kind", None)
-    return VIEWS[type(result).__name__]() if kind is None else KINDS[kind].view()
+    return VIEWS[getattr(result, "kind", type(result).__name__)]()
 
 
 def find_columns(

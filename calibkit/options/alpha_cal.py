@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from calibkit.options import shared
-from calibkit.options.calibrate import Penalties, of_method, one_pattern, penalties
+from calibkit.options.calibrate import Penalties, penalties
 from calibkit.options.option import listed
+from calibkit.options.shared import of_method
 
 #: Features that are made of the probabilities themselves.
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
-class AlphaOptions(shared.FitOptions):
+class AlphaOptions(shared.FitOptions, shared.ClassColumns):
     """Fit how much raters agree: a Dirichlet distribution over class probabilities for each row.
 
     The class probabilities stay as they are (unless --map calibrates them). What is fitted is
@@ -47,20 +48,13 @@ class AlphaOptions(shared.FitOptions):
     disagreement_map: Literal["none", "isotonic"] = of_method(
         "Correct predicted disagreement, up or down, by a rising step function.", default="none"
     )
-    probs: shared.Probs = None
-    counts: shared.Counts = None
     scale: shared.Scale = "probability"
     on_missing: shared.OnMissing = "error"
     seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse more than one predictor."""
-        one_pattern(self.probs)
-
-    @property
-    def pattern(self) -> str:
-        """The pattern of the class probabilities."""
-        return one_pattern(self.probs)
+        _ = self.pattern
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -16,12 +16,12 @@ from calibkit.options import shared
 from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import inside, listed, option
+from calibkit.options.shared import of_method
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
-of_method = partial(option, group="Method")
 of_largest = partial(of_method, shown="twice the largest in the part of the rows that fits")
 
 #: The method that is chosen by cross-validation, see `calibkit.methods.boundary.choice`.
@@ -89,7 +89,7 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
+class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, shared.Folded):
     """Fit a decision boundary over score and uncertainty.
 
     In each uncertainty level the rows from one score threshold up are selected; the thresholds
@@ -193,8 +193,6 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         many="commas",
         read=_one_or_several,
     )  # type: ignore[assignment]
-    groups: shared.Groups = None
-    time: shared.Time = None
     by: shared.By = None
     bound: Literal["overall", "each"] = of_method(
         "With --by: the bound holds for all rows together, or for each segment.", default="overall"
@@ -223,9 +221,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
             raise UsageError(f"{named} goes with --by, which names the segments.")
         if self.folds < 0 or self.folds == 1 or self.folds > MOST_FOLDS:
             raise UsageError(f"--folds is {self.folds}; expected 0 (none) or 2 to {MOST_FOLDS}.")
-        self._check_limits()
-        if self.groups is not None and self.time is not None:
-            raise UsageError("give --groups or --time: folds follow one of them.")
+        _ = self.limits
+        self.check_folds()
         if self.target.review is not None:
             self._check_alone("three-way decisions")
         if self.several:
@@ -272,22 +269,24 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions):
         if self.method not in ("auto", "exact"):
             raise UsageError(f"--max-gap goes with --method auto and exact, not {self.method}.")
 
-    def _check_limits(self) -> None:
-        """Refuse limits of what is not there, and read those that are."""
+    @property
+    def limits(self) -> dict[str, float]:
+        """What a certificate may take to be the largest weight, value and group, as far as said.
+
+        Limits of what is not there are refused.
+        """
+        found = {}
         for name, needs in LIMITS.items():
             given, flag = getattr(self, name), f"--{name.replace('_', '-')}"
             if given is None:
                 continue
             if self.confidence is None or getattr(self, needs) is None:
                 raise UsageError(f"{flag} goes with --confidence and --{needs}.")
-            if not decimal_bound(given, flag, most=None).numerator:
+            bound = decimal_bound(given, flag, most=None)
+            if not bound.numerator:
                 raise UsageError(f"{flag} is {given}; expected a number above 0.")
-
-    @property
-    def limits(self) -> dict[str, float]:
-        """What a certificate may take to be the largest weight, value and group, as far as said."""
-        given = [name for name in LIMITS if getattr(self, name) is not None]
-        return {name: float(decimal_bound(getattr(self, name), most=None)) for name in given}
+            found[name] = float(bound)
+        return found
 
     def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:
         """Refuse what neither several uncertainties nor three-way decisions go with, and others."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import UsageError
 from calibkit.options import shared
-from calibkit.options.option import option
-
-of_method = partial(option, group="Method")
+from calibkit.options.option import one_of
+from calibkit.options.shared import of_method
 
 #: How logits of class probabilities are mapped.
 LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
@@ -48,14 +46,6 @@ def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
             f"{flag} is {value!r}; expected a number or two from 0 up (INTERCEPT[,OFF]), or cv."
         )
     return numbers[0], numbers[1] if len(numbers) == 2 else 0.0
-
-
-def one_pattern(probs: shared.Names | None) -> str:
-    """Return the pattern of one predictor's class probabilities."""
-    patterns = tuple(probs or ("prob_*",))
-    if len(patterns) > 1:
-        raise UsageError("a fit takes one predictor: give --probs one pattern.")
-    return patterns[0]
 
 
 class ScoreMethod(Struct, frozen=True):
@@ -130,7 +120,9 @@ _OF_SCORES: Final = (
 _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
-class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
+class CalibrateOptions(
+    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.ClassColumns
+):
     """Fit a map from scores to probabilities on labelled rows.
 
     The default compares the methods on held-out rows, and fits the first that is as good as the
@@ -160,8 +152,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
         read=penalties,
         shown="cv",
     )
-    groups: shared.Groups = None
-    time: shared.Time = None
     by: shared.By = None
     min_rows: int = of_method(
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
@@ -172,8 +162,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     out_of_range: Literal["error", "clip"] | None = shared.of_input(
         "Probabilities outside [0, 1], now and when applied: refuse or clip them.", shown="error"
     )
-    probs: shared.Probs = None
-    counts: shared.Counts = None
 
     def check(self) -> None:
         """Refuse what the method, or the kind of rows, does not have."""
@@ -185,14 +173,8 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
             return
         if self.regularization is not None:
             raise UsageError("--regularization goes with --probs, for vector and matrix scaling.")
-        known = (*SCORE_METHODS, AUTO)
-        if self.named not in known:
-            raise UsageError(
-                f"--method {self.method!r} is not known{nearest(self.named, known)}; use "
-                f"one of {', '.join(known)}."
-            )
-        if self.groups is not None and self.time is not None:
-            raise UsageError("give --groups or --time: folds follow one of them.")
+        one_of((*SCORE_METHODS, AUTO), self.named, "--method")
+        self.check_folds()
         own = {name for entry in SCORE_METHODS.values() for name in entry.options}
         for name in self._given(sorted(own - set(self.entry.options))):
             having = [other for other, entry in SCORE_METHODS.items() if name in entry.options]
@@ -211,7 +193,7 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
             raise UsageError(
                 f"--{name.replace('_', '-')} is for scores, not for class probabilities; leave it out."
             )
-        one_pattern(self.probs)
+        _ = self.pattern  # read here, so that several are refused at once
         known = (*CLASS_METHODS, AUTO)
         if self.named not in known:
             raise UsageError(
@@ -283,11 +265,6 @@ class CalibrateOptions(MapOptions, shared.LabelledColumns, shared.FitOptions):
     def penalties(self) -> tuple[float, float] | None:
         """Penalties of a map of class probabilities; None chooses them by cross-validation."""
         return self.regularization if isinstance(self.regularization, tuple) else None
-
-    @property
-    def pattern(self) -> str:
-        """The pattern of the class probabilities."""
-        return one_pattern(self.probs)
 
     def steps(self) -> list[str]:
         """Return in words what the fit will do."""

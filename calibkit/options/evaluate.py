@@ -62,7 +62,7 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-class EvaluateOptions(shared.Labelled, shared.Threaded):
+class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -93,8 +93,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
     weight: shared.Weight = None
     weight_kind: shared.WeightKind = "frequency"
     groups: shared.Groups = None
-    probs: shared.Probs = None
-    counts: shared.Counts = None
     top: Numbers | None = of_numbers(
         "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
         "SHARES",
@@ -292,12 +290,9 @@ class EvaluateOptions(shared.Labelled, shared.Threaded):
 
     @cached_property
     def _chosen(self) -> tuple[tuple[str, ...] | None, dict[str, list[Bound]]]:
-        from calibkit.options.metrics import read_bounds, read_metrics
+        from calibkit.options.metrics import WITH_BOUND, read_bounds, read_metrics
 
-        bounds = read_bounds(
-            cast("Sequence[str]", self.recall_at_precision or ()),
-            cast("Sequence[str]", self.precision_at_recall or ()),
-        )
+        bounds = {name: read_bounds(name, getattr(self, name) or ()) for name in WITH_BOUND}
         return read_metrics(listed(self.metrics or ()), bounds), bounds
 
     @property

@@ -24,7 +24,7 @@ FOLDS: Final = 5
 BOOSTED_BINS: Final = 255
 
 
-class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
+class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
     """Partition the rows by their features, and calibrate each part separately.
 
     Scores can be right on average and wrong in parts of the data. A tree finds such parts;
@@ -103,16 +103,13 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions):
     )
     features: shared.Features = None
     weight_kind: shared.WeightKind = "frequency"
-    groups: shared.Groups = None
-    time: shared.Time = None
     seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse impossible pairs."""
         if not self.clip < 0.5:
             raise UsageError(f"--clip is {self.clip:g}; expected at least 0 and below 0.5.")
-        if self.groups is not None and self.time is not None:
-            raise UsageError("give --groups or --time: folds follow one of them.")
+        self.check_folds()
         if self.partition in ("tree", "auto") and self.trees is not None:
             raise UsageError("--trees goes with --partition forest, boosted or sequential.")
         if not self.in_turn:

@@ -97,11 +97,8 @@ MEANINGS: Final[dict[str, str]] = {
     **OF_VOTES,
 }
 
-#: Metrics that take a bound, and the option that gives it.
-WITH_BOUND: Final = {
-    "recall_at_precision": "--recall-at-precision",
-    "precision_at_recall": "--precision-at-recall",
-}
+#: Metrics that take a bound, by the options of their names.
+WITH_BOUND: Final = ("recall_at_precision", "precision_at_recall")
 
 
 def stem(metric: str) -> str:
@@ -149,10 +146,9 @@ def read_shares(texts: Sequence[str]) -> tuple[Share, ...]:
     return tuple(found.values())
 
 
-def read_bounds(precisions: Sequence[str], recalls: Sequence[str]) -> dict[str, list[Bound]]:
-    """Return the bounds of the metrics that take one, as their options give them."""
-    given = zip(WITH_BOUND.items(), (precisions, recalls), strict=True)
-    return {name: [_bound(text, option) for text in texts] for (name, option), texts in given}
+def read_bounds(name: str, texts: Sequence[str]) -> list[Bound]:
+    """Return the bounds of a metric that takes one, as its option gives them."""
+    return [_bound(text, f"--{name.replace('_', '-')}") for text in texts]
 
 
 def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tuple[str, ...] | None:

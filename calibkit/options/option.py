@@ -63,7 +63,6 @@ class Option(Struct, frozen=True, kw_only=True):
     #: value and with what messages call the option.  What it returns passes unchanged.  Of what has
     #: commas between its values: `listed`, unless another is named.
     read: Callable[[Any, str], Any] | None = None
-    text: Any = None  # the type on the command line, if it is neither that of the field nor text
     argument: bool = False  # it is typed without a flag: `metavar` names it
     path: bool = False  # the value names a file, or is rows
     hidden: bool = False  # the help does not list it
@@ -91,23 +90,13 @@ class Option(Struct, frozen=True, kw_only=True):
             read = self.read(value, self.flag)
             return self.default if read == () else read
         if get_origin(self.kind) is Literal:
-            return self._choice(value)
+            return one_of(get_args(self.kind), value, self.flag)
         if self.kind in (int, float):
             return self._number(value)
         if self.kind in (str, bool) and not isinstance(value, self.kind):
             what = "text" if self.kind is str else "True or False"
             raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
         return value
-
-    def _choice(self, value: Any) -> str:
-        known: tuple[str, ...] = get_args(self.kind)
-        for own in known:
-            if value == own:
-                return own  # the constant itself: models leave out what is the default
-        near = nearest(value, known) if isinstance(value, str) else ""
-        raise UsageError(
-            f"{self.flag} {value!r} is not known{near}; use one of {', '.join(known)}."
-        )
 
     def _number(self, value: Any) -> Any:
         wanted = Integral if self.kind is int else Real
@@ -235,6 +224,15 @@ def from_plain(content: Any, kind: type[Asked], path: str, **others: Any) -> Ask
         return kind(**{**content, **others})
     except (UsageError, TypeError, ValueError) as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
+
+
+def one_of(known: Sequence[str], value: Any, flag: str) -> str:
+    """Return one of some known texts."""
+    for own in known:
+        if value == own:
+            return own  # the constant itself: models leave out what is the default
+    near = nearest(value, known) if isinstance(value, str) else ""
+    raise UsageError(f"{flag} {value!r} is not known{near}; use one of {', '.join(known)}.")
 
 
 def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 Of each kind `KIND` is its name, `HEADING` its title, `SIZE` that of the picture in inches.  Several
 have in common that a label judges scores (`ScorePlot`), votes class probabilities (`VotePlot`), or that
-scores have an uncertainty (`BinnedPlot`).
+rows are put into a grid (`GridPlot`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, cast
 
@@ -24,12 +23,8 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.option import Options, listed, option
 
 if TYPE_CHECKING:
-    from calibkit.models.model import Model
-
     #: Boundaries, or their files; `read_models` makes them a tuple.
-    Boundaries: TypeAlias = (
-        Model | str | os.PathLike[str] | Sequence[Model | str | os.PathLike[str]]
-    )
+    Boundaries: TypeAlias = shared.ModelLike | Sequence[shared.ModelLike]
 else:
     Boundaries = Any
 
@@ -144,26 +139,17 @@ class PlotOptions(Options):
         ]
 
 
-class JudgedPlot(PlotOptions):
-    """Metrics, with their intervals."""
+class Intervals(Options):
+    """Whether intervals are drawn, and how sure they are."""
 
-    scale: shared.Scale = "probability"
-    weight: shared.Weight = None
-    groups: shared.Groups = None
     confidence: Annotated[float, EvaluateOptions] = 0.95
     intervals: Annotated[bool, EvaluateOptions] = True
 
-    @property
-    def judged(self) -> EvaluateOptions:
-        """What to evaluate for the picture, whatever boundaries are drawn there."""
-        return self.part(EvaluateOptions, boundary=None, uncertainty=None)
 
-
-class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
-    """Scores, judged by labels."""
+class Scored(Options):
+    """Scores, one or several."""
 
     scores: Annotated[shared.Names | None, EvaluateOptions] = None
-    weight_kind: shared.WeightKind = "frequency"
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -171,7 +157,26 @@ class ScorePlot(JudgedPlot, shared.Labelled, shared.Threaded):
         return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
-class ReliabilityOptions(ScorePlot):
+class JudgedPlot(Intervals, PlotOptions):
+    """Metrics, with their intervals."""
+
+    scale: shared.Scale = "probability"
+    weight: shared.Weight = None
+    groups: shared.Groups = None
+
+    @property
+    def judged(self) -> EvaluateOptions:
+        """What to evaluate for the picture, whatever boundaries are drawn there."""
+        return self.part(EvaluateOptions, boundary=None, uncertainty=None)
+
+
+class ScorePlot(Scored, JudgedPlot, shared.Labelled, shared.Threaded):
+    """Scores, judged by labels."""
+
+    weight_kind: shared.WeightKind = "frequency"
+
+
+class ReliabilityOptions(ScorePlot, shared.ClassColumns):
     """Draw reliability diagrams: bins with intervals, isotonic regression (CORP), a histogram.
 
     Several scores, or slices by `--by`, share one picture. With `--probs` and a label: the
@@ -188,8 +193,6 @@ class ReliabilityOptions(ScorePlot):
 
     KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
 
-    probs: shared.Probs = None
-    counts: shared.Counts = None
     ensemble: Annotated[bool, EvaluateOptions] = False
     by: shared.By = None
     min_rows: Annotated[int, EvaluateOptions] = 100
@@ -303,23 +306,10 @@ class ThresholdOptions(CurveOptions):
             raise UsageError("--decision has no threshold to mark; leave it out.")
 
 
-class BinnedPlot(PlotOptions, shared.Labelled, shared.Threaded):
-    """Rows with a label, in bins of uncertainty and score."""
-
-    uncertainty: shared.Uncertainty = None
-    weight: shared.Weight = None
-
-    @property
-    def columns(self) -> shared.ColumnOptions:
-        """What the columns are called, and how they are read."""
-        return self.part(shared.ColumnOptions)
-
-
-class GridPlot(BinnedPlot):
+class GridPlot(PlotOptions, shared.LabelledColumns, shared.Threaded):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
-    score: shared.Score = "score"
-    scale: shared.Scale = "probability"
+    uncertainty: shared.Uncertainty = None
     strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
         "Bins equal in rows, or equally wide.",
         shown="equal-mass; scores equally wide in log-odds where the axis is",
@@ -339,7 +329,7 @@ class GridPlot(BinnedPlot):
             raise UsageError("--axis logit is of probabilities; the scores are on another scale.")
 
 
-class PositivityOptions(GridPlot):
+class PositivityOptions(Intervals, GridPlot):
     """Draw the share of positives by score, a line for each uncertainty level.
 
     Where the lines differ, one threshold on the score is not enough (Arora et al., figure 1a).
@@ -355,8 +345,6 @@ class PositivityOptions(GridPlot):
 
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int | None = _score_bins("Score bins.", shown="12, fewer for few rows")
-    confidence: Annotated[float, EvaluateOptions] = 0.95
-    intervals: Annotated[bool, EvaluateOptions] = True
 
 
 class HeatmapOptions(GridPlot):
@@ -415,7 +403,7 @@ class RegionsOptions(PlotOptions):
             )
 
 
-class RecallGainOptions(BinnedPlot):
+class RecallGainOptions(Intervals, PlotOptions, shared.ColumnOptions, shared.Threaded):
     """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
 
     Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
@@ -428,9 +416,6 @@ class RecallGainOptions(BinnedPlot):
 
     KIND, HEADING, SIZE = "recall-gain", "Recall gained by uncertainty", (5.5, 5.0)
 
-    score: shared.Score = "score"
-    scale: shared.Scale = "probability"
-    weight_kind: shared.WeightKind = "frequency"
     precision: own.Numbers = own.of_numbers(
         "Bounds on precision.",
         "LIST",
@@ -452,8 +437,6 @@ class RecallGainOptions(BinnedPlot):
     score_bins: int | None = _score_bins("Score bins, for methods that need them.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
     seed: shared.Seed = 0
-    confidence: Annotated[float, EvaluateOptions] = 0.95
-    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -461,7 +444,7 @@ class RecallGainOptions(BinnedPlot):
         return tuple(dict.fromkeys(listed(self.method)))
 
 
-class EceAtOptions(BinnedPlot):
+class EceAtOptions(Intervals, Scored, PlotOptions, shared.Labelled, shared.Threaded):
     """Draw calibration error by score bin over the cells of a grid: ECE@j, and cumulative.
 
     The grid bins the first score, or is a table of `calibkit bin` (Arora et al., section C.6,
@@ -474,23 +457,17 @@ class EceAtOptions(BinnedPlot):
 
     KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
 
-    scores: Annotated[shared.Names | None, EvaluateOptions] = None
+    uncertainty: shared.Uncertainty = None
+    weight: shared.Weight = None
     grid: Annotated[shared.FrameLike | None, EvaluateOptions] = None
     grid_score: Annotated[str | None, EvaluateOptions] = None
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
     score_bins: int = _score_bins("Score bins.", default=20)
-    confidence: Annotated[float, EvaluateOptions] = 0.95
-    intervals: Annotated[bool, EvaluateOptions] = True
 
     @property
     def columns(self) -> shared.ColumnOptions:
         """What the columns are called; the score is the one that the grid bins."""
-        return replace(super().columns, score=self.grid_score or self.names[0])
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores, each once."""
-        return tuple(dict.fromkeys(listed(self.scores or "score")))
+        return self.part(shared.ColumnOptions, score=self.grid_score or self.names[0])
 
 
 class BiasOptions(ScorePlot):

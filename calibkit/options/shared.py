@@ -31,6 +31,7 @@ INPUT, OUTPUT, RUN = "Input", "Output", "Run"
 
 of_columns, of_input = partial(option, group=COLUMNS), partial(option, group=INPUT)
 of_output, of_run = partial(option, group=OUTPUT), partial(option, group=RUN)
+of_method = partial(option, group="Method")
 #: The name of one column.
 named_column = partial(of_columns, metavar="NAME")
 #: Names and globs of several columns.
@@ -205,6 +206,33 @@ class LabelledColumns(Labelled):
         return self.part(ColumnOptions)
 
 
+class Folded(Options):
+    """What the folds of cross-validation follow."""
+
+    groups: Groups = None
+    time: Time = None
+
+    def check_folds(self) -> None:
+        """Refuse folds that would follow both."""
+        if self.groups is not None and self.time is not None:
+            raise UsageError("give --groups or --time: folds follow one of them.")
+
+
+class ClassColumns(Options):
+    """The class probabilities, and the votes that judge them."""
+
+    probs: Probs = None
+    counts: Counts = None
+
+    @property
+    def pattern(self) -> str:
+        """The pattern of the class probabilities, of one predictor; several are refused."""
+        patterns = tuple(self.probs or ("prob_*",))
+        if len(patterns) > 1:
+            raise UsageError("a fit takes one predictor: give --probs one pattern.")
+        return patterns[0]
+
+
 class ColumnOptions(LabelledColumns):
     """The same with an uncertainty, and how weights are taken."""
 
@@ -263,7 +291,6 @@ class TextOptions(Options):
         "besides an empty field.",
         "TEXT,...",
         read=_listed_texts,
-        text=str,
         shown=f"{' '.join(NULL_VALUES)}, in any case",
     )
     encoding: str | None = of_input(

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, cast
 from calibkit.errors import ModelError, UsageError
 from calibkit.options import shared
 from calibkit.options.option import listed, option
+from calibkit.options.shared import of_method
 
 if TYPE_CHECKING:
     from calibkit.models.model import Model
 
-of_method = partial(option, group="Method")
 of_tandem = partial(option, group="In tandem with a calibrator")
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from calibkit.options import shared
-from calibkit.options.option import Options
 
 
-class ValidateOptions(Options):
+class ValidateOptions(shared.Folded, shared.ClassColumns):
     """Read rows as the other commands would, and report every problem.
 
     Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns,
@@ -38,14 +37,10 @@ class ValidateOptions(Options):
     unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
-    groups: shared.Groups = None
-    time: shared.Time = None
     by: shared.By = None
     members: shared.Names | None = shared.of_patterns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
         shown="score_*, if the input has them",
     )
-    probs: shared.Probs = None
-    counts: shared.Counts = None
     features: shared.Features = None
     on_missing: shared.OnMissing = "error"

@@ -83,7 +83,7 @@ MOST_WEIGHT: Final = 1e12
 
 
 def _promise(metavar: str, text: str) -> Any:
-    return of_promises(text, metavar, shown="the model's own bound", read=inside, text=str)
+    return of_promises(text, metavar, shown="the model's own bound", read=inside)
 
 
 class WatchOptions(OfModel, shared.Labelled):
@@ -123,7 +123,6 @@ class WatchOptions(OfModel, shared.Labelled):
         "C",
         shown="that of the model's certificate, else 0.95",
         read=inside,
-        text=str,
     )
     period: str | None = shared.named_column(
         "Column with the night of a row: a date, a time or a whole number.",

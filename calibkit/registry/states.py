@@ -15,6 +15,7 @@ from calibkit.files.paths import STDIN
 from calibkit.files.streams import Scratch
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
+from calibkit.registry.methods import state as state_class
 from calibkit.summaries import states
 
 
@@ -43,7 +44,7 @@ def state_of(data: states.Stored, path: str) -> states.State:
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
     header = decode_as(text, states.Header, f"a {start.kind!r} state", path)
-    state = STATES[start.kind].state().stored(header, data, path)
+    state = state_class(start.kind).stored(header, data, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)

@@ -74,7 +74,7 @@ def columns(source: Source, options: PlotOptions) -> dict[str, str]:
         return heatmap.region_columns(source, options)
     if isinstance(options, kinds.JudgedPlot):
         return columns_used(options.judged, source)
-    assert isinstance(options, kinds.BinnedPlot)
+    assert isinstance(options, kinds.GridPlot | kinds.RecallGainOptions | kinds.EceAtOptions)
     if is_grid_table(source):
         return {name: name for name in ("count", "positives", "mean_score")}
     return resolve(source, options.columns, label=True, uncertainty=True).roles

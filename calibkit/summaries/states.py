@@ -76,7 +76,7 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @dataclasses.dataclass(frozen=True)
 class State(ABC):
-    """A state; each kind has a class of its own: see `calibkit.registry.methods.STATES`.
+    """A state; each kind has a class of its own: see `calibkit.registry.methods.state`.
 
     The table is what was summed, sorted so that equal states have equal bytes; of rows it is nothing
     but the types of their columns.  `path` is for messages, as is what was `noted`

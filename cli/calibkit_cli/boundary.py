@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from calibkit.errors import CalibkitError, UsageError
-from calibkit.options.boundary import BoundaryOptions, of_method
-from calibkit.options.shared import of_output
+from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.shared import of_method, of_output
 
 from . import declare
 from .console import Console

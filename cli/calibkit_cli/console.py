@@ -187,12 +187,10 @@ class Console(Struct):
         text = json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
         self.content(text.encode(errors="backslashreplace"))
 
-    def head(
-        self, frame: pl.DataFrame, title: str | None = None, *, rows: int | None = None
-    ) -> None:
+    def head(self, frame: pl.DataFrame, *, rows: int | None = None) -> None:
         """Print the first rows of a frame as a table on standard output, of so many `rows` in all."""
         rows = frame.height if rows is None else rows
-        self.table(frame.columns, frame.head(SHOWN_ROWS).rows(), title=title)
+        self.table(frame.columns, frame.head(SHOWN_ROWS).rows())
         if rows > SHOWN_ROWS:
             _print(f"… {rows:,} rows; -o FILE writes them all.", sys.stdout)
 
@@ -337,10 +335,9 @@ class ProgressLine:
 
     def _show(self) -> None:
         with self._lock:
-            bar = self._bar or self._new_bar()
             if self._bar is None:
-                self._bar = bar
-                bar.start()
+                self._bar = self._new_bar()
+                self._bar.start()
 
     def _new_bar(self) -> Bar:
         from rich.console import Console as RichConsole
@@ -396,11 +393,8 @@ def end_lines() -> None:
 def say_it_compiles(before: int) -> None:
     """Say why a command takes its time, when it compiles so many kernels that one notices."""
     if before == FEW_KERNELS:
-        clear_line()
-        sys.stderr.write(
-            "Compiling for first use, about 15 s; `calibkit warmup` does it in advance.\n"
-        )
-        sys.stderr.flush()
+        said = "Compiling for first use, about 15 s; `calibkit warmup` does it in advance."
+        _print(said, sys.stderr)
 
 
 def _bytes_read() -> int:

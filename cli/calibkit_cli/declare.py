@@ -115,9 +115,9 @@ def _parameter(option: Option) -> inspect.Parameter:
     """Return the parameter that typer reads: text, unless its type says how to read it."""
     plain = option.kind in (int, float, bool, str) or get_origin(option.kind) is Literal
     kind = option.kind if plain and option.read is None else str
-    kind = option.text or (list[str] if option.many is not None else kind)
-    said = option.shown is None and option.many is None and option.text is None
-    default = option.default if said and kind is option.kind else None
+    if option.many is not None:
+        kind = list[str]
+    default = option.default if option.shown is None and kind is option.kind else None
     if default is True:  # see `_made`
         default = False
     if option.required:

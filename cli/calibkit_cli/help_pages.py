@@ -12,7 +12,6 @@ from typer import core
 from typer.core import TyperCommand
 from typer.main import get_command
 
-from calibkit.options.boundary import EVERY_METHOD
 from calibkit.options.option import COLUMNS
 from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
 
@@ -78,6 +77,8 @@ class Page(TyperCommand):
         if rare:
             more = [f"{ctx.command_path} --help-all shows {len(rare)} more options"]
             if self.name == "boundary":
+                from calibkit.options.boundary import EVERY_METHOD
+
                 more += [f"and what each method is: {', '.join(EVERY_METHOD)}"]
             _print_text(f" {', '.join(more)}.")
         elif self.name == "boundary":
@@ -155,6 +156,8 @@ def _of_every_run() -> tuple[Any, ...]:
 def _print_methods() -> None:
     from rich.panel import Panel
     from rich.table import Table
+
+    from calibkit.options.boundary import EVERY_METHOD
 
     table = Table.grid(padding=(0, 2))
     for name, meaning in EVERY_METHOD.items():

@@ -31,7 +31,7 @@ PURPOSES = {
     "Fit a model": {
         "boundary": "Fit a decision boundary over score and uncertainty.",
         "calibrate": "Fit a map from scores to probabilities on labelled rows.",
-        "alpha_cal": "Fit how much raters agree: a Dirichlet distribution over class "
+        "alpha-cal": "Fit how much raters agree: a Dirichlet distribution over class "
         "probabilities for each row.",
         "hetcal": "Partition the rows by their features, and calibrate each part separately.",
         "vad": "Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.",
@@ -67,7 +67,7 @@ COMMANDS = {name: does for own in PURPOSES.values() for name, does in own.items(
 
 #: The modules of several commands; any other command is a name in a module of this name.
 MODULES = {
-    "runs": ("alpha_cal", "calibrate", "hetcal", "vad"),
+    "runs": ("alpha-cal", "calibrate", "hetcal", "vad"),
     "judging": ("diff", "gate"),
     "models": ("bundle", "export", "show"),
     "rows": ("apply", "bin", "simulate"),
@@ -154,15 +154,12 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
         """Take ``--version``; everything else belongs to a command."""
 
     for name in commands:
-        typed = name.replace("_", "-")
         if brief:
-            app.command(typed, help=COMMANDS[name])(_listed)
+            app.command(name, help=COMMANDS[name])(_listed)
         else:
             module = import_module(f"calibkit_cli.{_PLACES.get(name, name)}")
-            getattr(module, name)(app, typed)
-    arrange(
-        app, {name.replace("_", "-"): purpose for purpose, own in PURPOSES.items() for name in own}
-    )
+            getattr(module, name.replace("-", "_"))(app, name)
+    arrange(app, {name: purpose for purpose, own in PURPOSES.items() for name in own})
     prefer_plain_values()
     name_no_types()
     return app
@@ -175,8 +172,7 @@ def command_of(arguments: Sequence[str]) -> TyperGroup:
     """
     if COMPLETE in os.environ:
         return _group_of(*COMMANDS)
-    module = arguments[0].replace("-", "_") if arguments else ""
-    return _group_of(module) if module in COMMANDS and "_" not in arguments[0] else _group_of()
+    return _group_of(*(name for name in arguments[:1] if name in COMMANDS))
 
 
 @cache

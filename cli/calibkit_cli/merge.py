@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
 from calibkit.options.shared import Threaded, arguments, of_input
-from calibkit.registry.methods import STATES
+from calibkit.registry import methods
 from calibkit.runtime.memory import memory_budget
 
 from . import declare
@@ -92,7 +92,7 @@ def merge(line: MergeLine) -> None:
     if whole:
         _write_state(console, merged.rows, merged.write, {"shards": shards, "states": len(paths)})
         return
-    made = STATES[kind].run().finish(merged, memory_budget(line.memory), line.workers)
+    made = methods.run(kind).finish(merged, memory_budget(line.memory), line.workers)
     _DELIVER.get(kind, deliver_model)(console, made)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.apply import ExportOptions
@@ -14,9 +14,6 @@ from . import declare
 from .console import Console
 from .lines import Reads, Results, Voice
 from .runs import deliver
-
-if TYPE_CHECKING:
-    from calibkit.models.model import Model
 
 
 class ShowLine(Options):
@@ -77,9 +74,7 @@ def show(line: ShowLine) -> None:
     if line.as_json:
         console.content(model.to_json())
         return
-    from calibkit.methods.boundary.result.model import BoundaryModel
-
-    if line.bounds and not isinstance(model, BoundaryModel):
+    if line.bounds and model.kind != "boundary":
         raise UsageError(
             f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
         )
@@ -173,7 +168,7 @@ def export(options: ExportOptions, line: ExportLine) -> None:
 
     suffix = "sql" if options.to == "sql" else "py"
     console = line.console(texts=(suffix,))
-    output, kind = line.output, cast("Model", options.model).kind
+    output, kind = line.output, options.fitted.kind
     if console.per_input:
         raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
     rows = cast("str | None", options.check_on)

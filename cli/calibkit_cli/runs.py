@@ -18,7 +18,7 @@ from calibkit.errors import UsageError
 from calibkit.models.kinds import view_of
 from calibkit.models.page import some_of
 from calibkit.options.option import Options, options_of
-from calibkit.registry.methods import STATES
+from calibkit.registry import methods
 from calibkit.runtime.progress import Count
 from calibkit.runtime.threads import later, warm_up
 
@@ -85,7 +85,7 @@ def run_states(
     `write` makes the results of a source and delivers them, `deliver` delivers that of a state.
     """
     check_paths(options, line, console)
-    load = STATES[name].run
+    load = partial(methods.run, name)
     if line.dask is not None and not line.dry_run:
         state = _state_far(load, options, line, console)
         deliver(console, load().finish(state, line.budget, options.workers))

@@ -385,9 +385,9 @@ def test_a_plain_table_aligns_numbers_right(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_first_rows_of_a_frame(capsys: pytest.CaptureFixture[str]) -> None:
-    Console().head(pl.DataFrame({"x": range(101, 126)}), "Rows")
-    title, header, rule, *rows, more = capsys.readouterr().out.splitlines()
-    assert [title, header, rule] == ["Rows", "  x", "---"]
+    Console().head(pl.DataFrame({"x": range(101, 126)}))
+    header, rule, *rows, more = capsys.readouterr().out.splitlines()
+    assert [header, rule] == ["  x", "---"]
     assert rows == [f"{x}" for x in range(101, 121)]
     assert more == "… 25 rows; -o FILE writes them all."
     Console().head(pl.DataFrame({"x": range(101, 121)}))

@@ -111,7 +111,7 @@ def test_signatures_are_those_of_their_classes(name: str) -> None:
     fields |= dict.fromkeys(needed, inspect.Parameter.empty)
     assert {one: found[one].default for one in found if one != "frame"} == fields
     name_typed = COMMAND_OF.get(name, name)
-    typed: Any = get_command(build_app([name_typed.replace("-", "_")]))
+    typed: Any = get_command(build_app([name_typed]))
     assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
     documented = getattr(ck, name).__doc__
     assert all(f"\n{field}\n    " in documented for field in fields)
