@@ -50,11 +50,8 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
             total = probability if place == 0 else program.bind("sum", total + probability)
         if len(parts) > 1:
             total /= float(len(parts))
-    calibrated = program.inside(total, model.clip, "total")
-    return {
-        "calibrated": program.result([rows.score], calibrated),
-        "leaf": program.result([rows.score], leaf),
-    }
+    program.require(rows.score)
+    return {"calibrated": program.inside(total, model.clip, "total"), "leaf": leaf}
 
 
 class _Rows:

@@ -35,10 +35,9 @@ def translate_calibrator(
 ) -> dict[str, Node]:
     """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
     if model.classes is not msgspec.UNSET:
-        needed, prediction = _read_classes(program, model, model.classes, request)
+        prediction = _read_classes(program, model, model.classes, request)
         logits = _moved(model.logit_map, _logits_of(program, model, prediction))
-        found = _named("calibrated", model.classes, _softmax(program, logits))
-        return {column: program.result(needed, value) for column, value in found.items()}
+        return _named("calibrated", model.classes, _softmax(program, logits))
     name = request.column(model, "score")
     maker, outputs = _score_map(program, model, name)
     method = METHODS[model.method]
@@ -50,7 +49,8 @@ def translate_calibrator(
 
         inverses = tuple(maker.inverse(function(one), 1.0) for one in maker.maps)
         program.rising = Rising(maker.segment, inverses)
-    return {column: program.result([maker.score], value) for column, value in outputs.items()}
+    program.require(maker.score)
+    return outputs
 
 
 def _score_map(
@@ -79,8 +79,8 @@ def _named(prefix: str, classes: Sequence[str], values: Sequence[Node]) -> dict[
 
 def _read_classes(
     program: Program, model: Model, classes: Sequence[str], request: Request
-) -> tuple[list[Ref], list[Ref]]:
-    """Return what a row needs, and its class probabilities (normalised) or logits."""
+) -> list[Ref]:
+    """Return the class probabilities (normalised) or logits of a row."""
     column = model.columns["probs"]
     scale = column.scale or "probability"
     described = Column(column.name, column.dtype, scale if scale == "probability" else "logit")
@@ -90,13 +90,15 @@ def _read_classes(
         else program.bind("given", program.as_fitted(name, described))
         for name in _class_columns(column.name, classes, request)
     ]
+    program.require(*read)
     if scale == "logit":
-        return read, [program.bind("score", Clamped(value)) for value in read]
+        return [program.bind("score", Clamped(value)) for value in read]
     mass = program.bind("total", total(read))
     off = mass - 1.0
     near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK))
     mass = program.bind("total", when(near, mass))
-    return [*read, mass], [program.bind("share", value / mass) for value in read]
+    program.require(mass)
+    return [program.bind("share", value / mass) for value in read]
 
 
 def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
@@ -185,12 +187,13 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
         found = program.expit(shrunk)
     else:
         found = shrunk if scale == "raw" else clipped(shrunk, 0.0, 1.0)
-    return {"calibrated": program.result([score], found)}
+    program.require(score)
+    return {"calibrated": found}
 
 
 def translate_alpha(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
     """Return what `AlphaApplier` adds, by the names of the columns."""
-    needed, prediction = _read_classes(program, model, model.classes, request)
+    prediction = _read_classes(program, model, model.classes, request)
     probabilities = prediction
     if model.logit_map is not None:
         moved = _moved(model.logit_map, _logits_of(program, model, prediction))
@@ -198,26 +201,23 @@ def translate_alpha(program: Program, model: AlphaModel, request: Request) -> di
     elif model.columns["probs"].scale == "logit":
         probabilities = _softmax(program, prediction)
     features = _features(program, model, probabilities)
-    if isinstance(model.features, list):
-        needed += [value for value in features if isinstance(value, Ref)]
     alpha0 = _strength(program, model, features)
     small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
-    found: dict[str, Node] = {}
-    if model.calibrates:
-        found |= _named("calibrated", model.classes, probabilities)
-    about = _disagreements(program, model, small, alpha0)
-    found |= {"alpha0": alpha0, "disagreement": about[0]}
-    found |= _named("disagreement", model.classes, about[1:])
-    return {name: program.result(needed, value) for name, value in found.items()}
+    found = _named("calibrated", model.classes, probabilities) if model.calibrates else {}
+    whole, *own = _disagreements(program, model, small, alpha0)
+    found |= {"alpha0": alpha0, "disagreement": whole}
+    return found | _named("disagreement", model.classes, own)
 
 
 def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> list[Node]:
     if model.features is None:
         return []
     if isinstance(model.features, list):
-        return [
-            program.bind_input("feature", name, Column(name, "float64")) for name in model.features
+        read = [
+            program.bind_input("feature", own, Column(own, "float64")) for own in model.features
         ]
+        program.require(*read)
+        return [program.bind("feature", Clamped(value)) for value in read]
     logs: list[Node] = [_logarithm(program, value) for value in probabilities]
     if model.features == "probs":
         return logs
@@ -230,8 +230,6 @@ def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node
     weights, intercept = model.strength()
     if not weights.size:
         return Number(float(np.exp(intercept)))
-    if isinstance(model.features, list):
-        features = [program.bind("feature", Clamped(value)) for value in features]
     terms = map(operator.mul, features, weights.tolist())
     log = program.bind("log_strength", total([Number(intercept), *terms]))
     limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))

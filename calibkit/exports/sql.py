@@ -315,10 +315,10 @@ class Postgres(Sql):
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
         joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
         for place, layer in enumerate(found):
-            columns = self.columns({identifier(name): program.bindings[name] for name in layer})
+            values = {identifier(name): program.bindings[name] for name in layer}
+            columns = self.columns(values, [f"{_FENCE}.{_FENCE}"])
             joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
-            joins[-1] += ","
-            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f') AS "layer_{place + 1}"']
+            joins += ["  OFFSET 0", f') AS "layer_{place + 1}"']
         for name in program.outputs:
             if len(name.encode()) > _LONGEST:
                 raise UsageError(

@@ -7,7 +7,9 @@ the threshold that no score reaches.
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
@@ -308,10 +310,7 @@ def line(a: Operand, x: Node, b: Operand) -> Node:
 
 def total(values: Sequence[Node]) -> Node:
     """Return the sum of some numbers, added in their order."""
-    found = values[0]
-    for value in values[1:]:
-        found += value
-    return found
+    return functools.reduce(operator.add, values)
 
 
 def steps(
