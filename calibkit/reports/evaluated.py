@@ -33,7 +33,7 @@ from calibkit.reports import html, plots, reliability
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, number
 from calibkit.reports.style import MOST_LINES, Points
 from calibkit.version import __version__
-from calibkit.views.answer import hundredths, rule
+from calibkit.views.answer import hundredths, rule, sign, within
 
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (
@@ -356,16 +356,15 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
         whole = name == "capacity" and bound >= 1.0
         if value is None or "value" in model.columns or whole:
             continue
-        least = name in ("precision", "recall")
-        word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        word = "meets" if within(name, value, bound) else "misses"
         chance = ""
         if isinstance(cell, Span) and cell.low is not None and cell.high is not None:
-            open_ = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+            decided = within(name, cell.low, bound) == within(name, cell.high, bound)
             chance = (
-                "; its interval includes the bound" if open_ else ", as does its whole interval"
+                ", as does its whole interval" if decided else "; its interval includes the bound"
             )
         lines.append(
-            f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
+            f"{name} {sign(name)} {number(bound)}: these rows show {number(value)}, "
             f"which {word} it{chance}."
         )
     if certificate is not None:
