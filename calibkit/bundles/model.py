@@ -129,9 +129,8 @@ class BundleModel(Model):
                     f"--{role}: the parts read different {role} columns, "
                     f"{', '.join(map(repr, names))}; rename the columns of the input instead."
                 )
-        random = any(step.random for step in self.steps())
-        if not random and (request.key is not None or request.seed is not None):
-            raise UsageError("this bundle is not stochastic; leave --key and --seed out.")
+        if not any(step.random for step in self.steps()):
+            request.refuse_key("this bundle")
 
     def steps(self) -> list[Step]:
         """Return the parts, decoded; refuse one that is no model of this version."""
@@ -259,13 +258,12 @@ def _reads(model: Model) -> dict[str, Column]:
     found = {role: column for role, column in model.columns.items() if role in _ROLES}
     features: list[Column] = []
     if isinstance(model, HetcalModel):
-        described = {column.name: column for column in model.columns.values()}
-        features = [described[name] for name in model.features()]
+        features = model.features()
     elif isinstance(model, AlphaModel) and isinstance(model.features, list):
         features = [Column(name) for name in model.features]
     elif isinstance(model, VadModel) and model.calibrator is not None:
         inner = model.inner().columns
-        found |= {role: inner[role] for role in ("by",) if role in inner}
+        found |= {"by": inner["by"]} if "by" in inner else {}
     for place, column in enumerate(features):
         found[f"feature_{place + 1}" if place else "feature"] = column
     return found

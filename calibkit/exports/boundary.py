@@ -26,8 +26,8 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
             "a stochastic boundary decides some rows by the hash of a key: name a column of the "
             "table that identifies a row (integers or text) by --key."
         )
-    if not random and (request.key is not None or request.seed is not None):
-        raise UsageError("this model is not stochastic; leave --key and --seed out.")
+    if not random:
+        request.refuse_key("this model")
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)

@@ -82,9 +82,8 @@ def program_of(model: Model, request: Request) -> Program:
     said = f"a model of kind {model.kind!r}"
     if model.kind not in kinds.KINDS:
         raise UsageError(f"{said} cannot be exported{nearest(model.kind, kinds.KINDS)}.")
-    keyed = request.key is not None or request.seed is not None
-    if keyed and model.kind not in ("boundary", "bundle"):  # which know whether they are
-        raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
+    if model.kind not in ("boundary", "bundle"):  # which know whether they are stochastic
+        request.refuse_key(said)
     program = Program()
     program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
     return program

@@ -66,13 +66,10 @@ class _Rows:
         column = model.columns["score"]
         program.lenient = True  # rows without a feature have a side of their own
         self.program, self.model = program, model
-        described = {
-            one.name: one for role, one in model.columns.items() if role.startswith("feature")
-        }
         self.features: dict[str, Ref] = {}
         infinite: list[Node] = []
-        for feature in model.features():
-            own = described[feature]
+        for own in model.features():
+            feature = own.name
             if own.kind == "category":
                 self.features[feature] = program.bind(
                     "feature", program.available.get(feature, nodes.Words(feature))

@@ -35,9 +35,8 @@ def translate_calibrator(
 ) -> dict[str, Node]:
     """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
     if model.classes is not msgspec.UNSET:
-        prediction = _read_classes(program, model, model.classes, request)
-        logits = _moved(model.logit_map, _logits_of(program, model, prediction))
-        return _named("calibrated", model.classes, _softmax(program, logits))
+        probabilities = _probabilities(program, model, model.classes, request)
+        return _named("calibrated", model.classes, probabilities)
     name = request.column(model, "score")
     maker, outputs = _score_map(program, model, name)
     method = METHODS[model.method]
@@ -77,6 +76,21 @@ def _named(prefix: str, classes: Sequence[str], values: Sequence[Node]) -> dict[
     return {f"{prefix}_{name}": value for name, value in zip(classes, values, strict=True)}
 
 
+def _probabilities(
+    program: Program,
+    model: CalibratorModel | AlphaModel,
+    classes: Sequence[str],
+    request: Request,
+) -> list[Ref]:
+    """Return the class probabilities of a row, after the model's map of logits if it has one."""
+    read, one = _read_classes(program, model, classes, request), model.logit_map
+    are_logits = model.columns["probs"].scale == "logit"
+    if one is None:
+        return _softmax(program, read) if are_logits else read
+    logits = read if are_logits else [_logarithm(program, value) for value in read]
+    return _softmax(program, _moved(one, logits))
+
+
 def _read_classes(
     program: Program, model: Model, classes: Sequence[str], request: Request
 ) -> list[Ref]:
@@ -88,7 +102,7 @@ def _read_classes(
         program.bind_input("given", name, described)
         if isinstance(name, str)
         else program.bind("given", program.as_fitted(name, described))
-        for name in _class_columns(column.name, classes, request)
+        for name in _class_columns(request.column(model, "probs"), classes, request)
     ]
     program.require(*read)
     if scale == "logit":
@@ -103,7 +117,6 @@ def _read_classes(
 
 def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
     """Return where each class is: a column, or a place in a column of lists."""
-    pattern = request.columns.get("probs", pattern)
     known = request.class_columns
     if known is not None and len(known) == len(classes) > 1:
         return list(known)
@@ -116,13 +129,6 @@ def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> li
         f"which columns {pattern!r} stands for only a file tells: name one by --check, or the "
         "columns by a pattern with one '*' (--probs), which stands for the class."
     )
-
-
-def _logits_of(program: Program, model: Model, prediction: Sequence[Ref]) -> Sequence[Ref]:
-    """Return the logits of class probabilities, or those that were read."""
-    if model.columns["probs"].scale == "logit":
-        return prediction
-    return [_logarithm(program, value) for value in prediction]
 
 
 def _logarithm(program: Program, value: Node) -> Ref:
@@ -193,13 +199,7 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
 
 def translate_alpha(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
     """Return what `AlphaApplier` adds, by the names of the columns."""
-    prediction = _read_classes(program, model, model.classes, request)
-    probabilities = prediction
-    if model.logit_map is not None:
-        moved = _moved(model.logit_map, _logits_of(program, model, prediction))
-        probabilities = _softmax(program, moved)
-    elif model.columns["probs"].scale == "logit":
-        probabilities = _softmax(program, prediction)
+    probabilities = _probabilities(program, model, model.classes, request)
     features = _features(program, model, probabilities)
     alpha0 = _strength(program, model, features)
     small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
