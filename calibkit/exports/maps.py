@@ -181,13 +181,12 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     elif scale == "logit":
         value = program.expit(value)
     linked = program.bind("link", value)
-    lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
     segment = None
     if model.groups is not None:
         segment = program.segment(model.columns["by"].name, model.groups.values)
-        lines = [*lines[1:], lines[0]]
-    factor = program.choose("factor", segment, [factor for factor, _ in lines])
-    offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
+    factors, offsets = zip(*model.lines(), strict=True)
+    factor = program.choose("factor", segment, factors)
+    offset = program.choose("offset", segment, offsets)
     shrunk = program.bind("shrunk", line(factor, linked, offset))
     if model.link == "logit":
         found = program.expit(shrunk)
