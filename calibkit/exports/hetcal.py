@@ -30,9 +30,6 @@ _DEEPEST = 1000
 #: Partitions whose steps are added up before the sum gets a name.
 _ADDED = 32
 
-#: The leaf of a node: what stands at the ends of a tree.
-Leaf = Callable[[int], Node]
-
 
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
@@ -103,7 +100,7 @@ class _Rows:
         self.inverse.learn(knots)
         self.score, self.linear = score, program.bind("linear", linear)
 
-    def tree(self, part: hetcal.PartitionPart, at_leaf: Leaf) -> Node:
+    def tree(self, part: hetcal.PartitionPart, at_leaf: Callable[[int], Node]) -> Node:
         """Return what stands at the leaf of a row, nodes from the last to the first.
 
         The children of a node stand after it, so that they are written already.
