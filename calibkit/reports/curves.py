@@ -95,8 +95,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
             "--positive if labels are not 0/1",
             column=plain.label,
         )
-    simple = plain.intervals and plain.weight is None and plain.groups is None
-    confidence = plain.confidence if simple else None
+    confidence = plain.sure if plain.weight is None and plain.groups is None else None
     frames = [
         pl.DataFrame(schema=_SCHEMA),
         *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
