@@ -121,7 +121,7 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
     panel.set_xlim(-0.6, len(series) - 0.4)
     each = max(6, sheet.fitting(0.8 * sheet.size[0] / len(series)))
     names = [own["score"][0] for own in series]
-    said = ["\n".join(textwrap.wrap(style.shown_name(name), each)) or name for name in names]
+    said = [textwrap.fill(style.shown_name(name), each) or name for name in names]
     panel.set_xticks(range(len(names)), said)
     panel.grid(visible=False, axis="x")
     panel.yaxis.set_major_formatter(style.in_per_cent)
