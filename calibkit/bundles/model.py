@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -129,9 +129,8 @@ class BundleModel(Model):
                     f"--{role}: the parts read different {role} columns, "
                     f"{', '.join(map(repr, names))}; rename the columns of the input instead."
                 )
-        random = any(step.random for step in self.steps())
-        if not random and (request.key is not None or request.seed is not None):
-            raise UsageError("this bundle is not stochastic; leave --key and --seed out.")
+        if not any(step.random for step in self.steps()):
+            request.refuse_key("this bundle")
 
     def steps(self) -> list[Step]:
         """Return the parts, decoded; refuse one that is no model of this version."""
@@ -202,32 +201,35 @@ def check_parts(steps: Sequence[Step]) -> None:
                     "names that keep their columns apart: NAME=FILE"
                 )
             made[name] = step.label
-    seen: set[str] = set()
-    for step in steps:
+    for step, before in in_turn(steps):
         for column in step.reads.values():
-            if column.name in made.keys() - seen:
+            if column.name in made.keys() - before.keys():
                 raise ModelError(
                     f"{step.label} reads the column {column.name!r}, which {made[column.name]} adds "
                     "only then: put the model that makes a column before those that read it"
                 )
-        seen.update(step.columns.values())
 
 
 def check_chain(steps: Sequence[Step]) -> None:
     """Refuse a part whose column was made, at its fit, by another model than the bundle's."""
-    makers: dict[str, tuple[str, str]] = {}
-    for step in steps:
+    for step, before in in_turn(steps):
         for column in step.reads.values():
-            for name in makes(makers, column.name):
-                label, maker = makers[name]
+            for name in makes(before, column.name):
+                maker = model_hash(before[name].model)
                 if column.made_by not in (None, maker):
                     raise ModelError(
                         f"{step.label} was fitted on {name!r} of model {column.made_by}, but in this "
-                        f"bundle {label} makes it, model {maker}; bundle the model it was fitted on, "
-                        "or fit it again"
+                        f"bundle {before[name].label} makes it, model {maker}; bundle the model it "
+                        "was fitted on, or fit it again"
                     )
-        own = model_hash(step.model)
-        makers.update((name, (step.label, own)) for name in step.columns.values())
+
+
+def in_turn(steps: Iterable[Step]) -> Iterator[tuple[Step, dict[str, Step]]]:
+    """Yield each part with the parts before it, by the columns that they make."""
+    before: dict[str, Step] = {}
+    for step in steps:
+        yield step, before
+        before |= dict.fromkeys(step.columns.values(), step)
 
 
 def makes(made: Iterable[str], wanted: str) -> list[str]:
@@ -238,15 +240,13 @@ def makes(made: Iterable[str], wanted: str) -> list[str]:
 
 def outside_columns(steps: Sequence[Step]) -> dict[str, Column]:
     """Return the columns that no part makes, which the input has to bring, by role."""
-    made: set[str] = set()
     found: dict[str, Column] = {}
-    for step in steps:
+    for step, before in in_turn(steps):
         for key, column in step.reads.items():
             role = _role(key)
             alike = [found[other].name for other in found if _role(other) == role]
-            if not makes(made, column.name) and column.name not in alike:
+            if not makes(before, column.name) and column.name not in alike:
                 found[f"{role}_{len(alike) + 1}" if alike else role] = column
-        made.update(step.columns.values())
     return found
 
 
@@ -259,13 +259,12 @@ def _reads(model: Model) -> dict[str, Column]:
     found = {role: column for role, column in model.columns.items() if role in _ROLES}
     features: list[Column] = []
     if isinstance(model, HetcalModel):
-        described = {column.name: column for column in model.columns.values()}
-        features = [described[name] for name in model.features()]
+        features = model.features()
     elif isinstance(model, AlphaModel) and isinstance(model.features, list):
         features = [Column(name) for name in model.features]
     elif isinstance(model, VadModel) and model.calibrator is not None:
         inner = model.inner().columns
-        found |= {role: inner[role] for role in ("by",) if role in inner}
+        found |= {"by": inner["by"]} if "by" in inner else {}
     for place, column in enumerate(features):
         found[f"feature_{place + 1}" if place else "feature"] = column
     return found
@@ -285,12 +284,11 @@ class BundleApplier:
         self.model.refuse(request)
         needed: dict[str, str] = {}
         optional: dict[str, None] = {}
-        made: dict[str, pl.DataType] = {}
         self.own_reads = []
         written: list[str] = []
-        for step in self.steps:
+        for step, made in in_turn(self.steps):
             seen = copy(source)  # it is looked at, not read
-            seen.schema = {**source.schema, **made}
+            seen.schema = {**source.schema, **dict.fromkeys(made, pl.Float64())}
             try:
                 own = step.applier.reads(seen, step.request(request, made))
             except UsageError as error:
@@ -303,7 +301,6 @@ class BundleApplier:
                 if name not in made and name not in taken:
                     needed[role if role not in needed else name] = name
             optional.update(dict.fromkeys(name for name in own.optional if name not in made))
-            made.update((name, pl.Float64()) for name in step.columns.values())
         others = tuple(name for name in optional if name not in needed.values())
         return Reads(needed, others, (*written, ACTION), request)
 

@@ -26,8 +26,8 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
             "a stochastic boundary decides some rows by the hash of a key: name a column of the "
             "table that identifies a row (integers or text) by --key."
         )
-    if not random and (request.key is not None or request.seed is not None):
-        raise UsageError("this model is not stochastic; leave --key and --seed out.")
+    if not random:
+        request.refuse_key("this model")
     rows = _Rows(program, model, request)
     cuts = [level_thresholds(rule).tolist() for rule in rows.rules]
     cut = rows.level_value("threshold", cuts)
@@ -39,7 +39,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         below = passed if reach == NAN else when(rows.reaches(reach, lower), review, passed)
         decision = below if decision == NO else when(decision.equals(1.0), blocked, below)
     probability = model.columns["score"].measure == "probability"
-    needed = [rows.score, *rows.uncertainties]
+    program.require(rows.score, *rows.uncertainties)
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
     if random:
         assert request.key is not None
@@ -50,8 +50,8 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
         draw = program.bind("draw", nodes.Draw(key, seed))
         found["decision"] = when(draw < chance, YES, NO)
         found["decision_probability"] = chance
-        needed.append(key)
-    return {name: program.result(needed, value) for name, value in found.items()}
+        program.require(key)
+    return found
 
 
 class _Rows:

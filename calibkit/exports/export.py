@@ -24,7 +24,7 @@ from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
 from calibkit.expressions import nodes
-from calibkit.expressions.nodes import MISSING, Node, Number, Ref, when
+from calibkit.expressions.nodes import Node, Number, Ref, when
 from calibkit.expressions.program import Program, Scores
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
@@ -82,9 +82,8 @@ def program_of(model: Model, request: Request) -> Program:
     said = f"a model of kind {model.kind!r}"
     if model.kind not in kinds.KINDS:
         raise UsageError(f"{said} cannot be exported{nearest(model.kind, kinds.KINDS)}.")
-    keyed = request.key is not None or request.seed is not None
-    if keyed and model.kind not in ("boundary", "bundle"):  # which know whether they are
-        raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
+    if model.kind not in ("boundary", "bundle"):  # which know whether they are stochastic
+        request.refuse_key(said)
     program = Program()
     program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
     return program
@@ -94,7 +93,6 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
     """Return the columns of each part in turn, and `action`: the first name that fires."""
     steps = model.steps()
     model.refuse(request)
-    program.bundled = True
     outputs: dict[str, Node] = {}
     for step in steps:
         translate = kinds.KINDS[step.model.kind].translate()
@@ -112,9 +110,7 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
         if step.decides:
             fires = outputs[step.columns["decision"]].equals(1.0)
             action = when(fires, nodes.Text(str(step.name)), action)
-    outputs[kinds.ACTION] = action
-    lacks = nodes.Lacks(tuple(program.needed))
-    return {name: when(lacks, MISSING, value) for name, value in outputs.items()}
+    return outputs | {kinds.ACTION: action}
 
 
 def export_model(

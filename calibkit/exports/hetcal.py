@@ -30,9 +30,6 @@ _DEEPEST = 1000
 #: Partitions whose steps are added up before the sum gets a name.
 _ADDED = 32
 
-#: The leaf of a node: what stands at the ends of a tree.
-Leaf = Callable[[int], Node]
-
 
 def translate(program: Program, model: HetcalModel, request: Request) -> dict[str, Node]:
     """Return `calibrated` and `leaf`."""
@@ -50,11 +47,8 @@ def translate(program: Program, model: HetcalModel, request: Request) -> dict[st
             total = probability if place == 0 else program.bind("sum", total + probability)
         if len(parts) > 1:
             total /= float(len(parts))
-    calibrated = program.inside(total, model.clip, "total")
-    return {
-        "calibrated": program.result([rows.score], calibrated),
-        "leaf": program.result([rows.score], leaf),
-    }
+    program.require(rows.score)
+    return {"calibrated": program.inside(total, model.clip, "total"), "leaf": leaf}
 
 
 class _Rows:
@@ -69,13 +63,10 @@ class _Rows:
         column = model.columns["score"]
         program.lenient = True  # rows without a feature have a side of their own
         self.program, self.model = program, model
-        described = {
-            one.name: one for role, one in model.columns.items() if role.startswith("feature")
-        }
         self.features: dict[str, Ref] = {}
         infinite: list[Node] = []
-        for feature in model.features():
-            own = described[feature]
+        for own in model.features():
+            feature = own.name
             if own.kind == "category":
                 self.features[feature] = program.bind(
                     "feature", program.available.get(feature, nodes.Words(feature))
@@ -109,7 +100,7 @@ class _Rows:
         self.inverse.learn(knots)
         self.score, self.linear = score, program.bind("linear", linear)
 
-    def tree(self, part: hetcal.PartitionPart, at_leaf: Leaf) -> Node:
+    def tree(self, part: hetcal.PartitionPart, at_leaf: Callable[[int], Node]) -> Node:
         """Return what stands at the leaf of a row, nodes from the last to the first.
 
         The children of a node stand after it, so that they are written already.

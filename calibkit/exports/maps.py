@@ -35,10 +35,8 @@ def translate_calibrator(
 ) -> dict[str, Node]:
     """Return `calibrated`, of venn-abers with its limits; of classes `calibrated_<class>`."""
     if model.classes is not msgspec.UNSET:
-        needed, prediction = _read_classes(program, model, model.classes, request)
-        logits = _moved(model.logit_map, _logits_of(program, model, prediction))
-        found = _named("calibrated", model.classes, _softmax(program, logits))
-        return {column: program.result(needed, value) for column, value in found.items()}
+        probabilities = _probabilities(program, model, model.classes, request)
+        return _named("calibrated", model.classes, probabilities)
     name = request.column(model, "score")
     maker, outputs = _score_map(program, model, name)
     method = METHODS[model.method]
@@ -50,7 +48,8 @@ def translate_calibrator(
 
         inverses = tuple(maker.inverse(function(one), 1.0) for one in maker.maps)
         program.rising = Rising(maker.segment, inverses)
-    return {column: program.result([maker.score], value) for column, value in outputs.items()}
+    program.require(maker.score)
+    return outputs
 
 
 def _score_map(
@@ -77,10 +76,25 @@ def _named(prefix: str, classes: Sequence[str], values: Sequence[Node]) -> dict[
     return {f"{prefix}_{name}": value for name, value in zip(classes, values, strict=True)}
 
 
+def _probabilities(
+    program: Program,
+    model: CalibratorModel | AlphaModel,
+    classes: Sequence[str],
+    request: Request,
+) -> list[Ref]:
+    """Return the class probabilities of a row, after the model's map of logits if it has one."""
+    read, one = _read_classes(program, model, classes, request), model.logit_map
+    are_logits = model.columns["probs"].scale == "logit"
+    if one is None:
+        return _softmax(program, read) if are_logits else read
+    logits = read if are_logits else [_logarithm(program, value) for value in read]
+    return _softmax(program, _moved(one, logits))
+
+
 def _read_classes(
     program: Program, model: Model, classes: Sequence[str], request: Request
-) -> tuple[list[Ref], list[Ref]]:
-    """Return what a row needs, and its class probabilities (normalised) or logits."""
+) -> list[Ref]:
+    """Return the class probabilities (normalised) or logits of a row."""
     column = model.columns["probs"]
     scale = column.scale or "probability"
     described = Column(column.name, column.dtype, scale if scale == "probability" else "logit")
@@ -88,20 +102,21 @@ def _read_classes(
         program.bind_input("given", name, described)
         if isinstance(name, str)
         else program.bind("given", program.as_fitted(name, described))
-        for name in _class_columns(column.name, classes, request)
+        for name in _class_columns(request.column(model, "probs"), classes, request)
     ]
+    program.require(*read)
     if scale == "logit":
-        return read, [program.bind("score", Clamped(value)) for value in read]
+        return [program.bind("score", Clamped(value)) for value in read]
     mass = program.bind("total", total(read))
     off = mass - 1.0
     near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK))
     mass = program.bind("total", when(near, mass))
-    return [*read, mass], [program.bind("share", value / mass) for value in read]
+    program.require(mass)
+    return [program.bind("share", value / mass) for value in read]
 
 
 def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> list[str | Item]:
     """Return where each class is: a column, or a place in a column of lists."""
-    pattern = request.columns.get("probs", pattern)
     known = request.class_columns
     if known is not None and len(known) == len(classes) > 1:
         return list(known)
@@ -114,13 +129,6 @@ def _class_columns(pattern: str, classes: Sequence[str], request: Request) -> li
         f"which columns {pattern!r} stands for only a file tells: name one by --check, or the "
         "columns by a pattern with one '*' (--probs), which stands for the class."
     )
-
-
-def _logits_of(program: Program, model: Model, prediction: Sequence[Ref]) -> Sequence[Ref]:
-    """Return the logits of class probabilities, or those that were read."""
-    if model.columns["probs"].scale == "logit":
-        return prediction
-    return [_logarithm(program, value) for value in prediction]
 
 
 def _logarithm(program: Program, value: Node) -> Ref:
@@ -173,51 +181,42 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     elif scale == "logit":
         value = program.expit(value)
     linked = program.bind("link", value)
-    lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
     segment = None
     if model.groups is not None:
         segment = program.segment(model.columns["by"].name, model.groups.values)
-        lines = [*lines[1:], lines[0]]
-    factor = program.choose("factor", segment, [factor for factor, _ in lines])
-    offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
+    factors, offsets = zip(*model.lines(), strict=True)
+    factor = program.choose("factor", segment, factors)
+    offset = program.choose("offset", segment, offsets)
     shrunk = program.bind("shrunk", line(factor, linked, offset))
     if model.link == "logit":
         found = program.expit(shrunk)
     else:
         found = shrunk if scale == "raw" else clipped(shrunk, 0.0, 1.0)
-    return {"calibrated": program.result([score], found)}
+    program.require(score)
+    return {"calibrated": found}
 
 
 def translate_alpha(program: Program, model: AlphaModel, request: Request) -> dict[str, Node]:
     """Return what `AlphaApplier` adds, by the names of the columns."""
-    needed, prediction = _read_classes(program, model, model.classes, request)
-    probabilities = prediction
-    if model.logit_map is not None:
-        moved = _moved(model.logit_map, _logits_of(program, model, prediction))
-        probabilities = _softmax(program, moved)
-    elif model.columns["probs"].scale == "logit":
-        probabilities = _softmax(program, prediction)
+    probabilities = _probabilities(program, model, model.classes, request)
     features = _features(program, model, probabilities)
-    if isinstance(model.features, list):
-        needed += [value for value in features if isinstance(value, Ref)]
     alpha0 = _strength(program, model, features)
     small = [program.bind("small", Clamped(value, _SMALL)) for value in probabilities]
-    found: dict[str, Node] = {}
-    if model.calibrates:
-        found |= _named("calibrated", model.classes, probabilities)
-    about = _disagreements(program, model, small, alpha0)
-    found |= {"alpha0": alpha0, "disagreement": about[0]}
-    found |= _named("disagreement", model.classes, about[1:])
-    return {name: program.result(needed, value) for name, value in found.items()}
+    found = _named("calibrated", model.classes, probabilities) if model.calibrates else {}
+    whole, *own = _disagreements(program, model, small, alpha0)
+    found |= {"alpha0": alpha0, "disagreement": whole}
+    return found | _named("disagreement", model.classes, own)
 
 
 def _features(program: Program, model: AlphaModel, probabilities: list[Ref]) -> list[Node]:
     if model.features is None:
         return []
     if isinstance(model.features, list):
-        return [
-            program.bind_input("feature", name, Column(name, "float64")) for name in model.features
+        read = [
+            program.bind_input("feature", own, Column(own, "float64")) for own in model.features
         ]
+        program.require(*read)
+        return [program.bind("feature", Clamped(value)) for value in read]
     logs: list[Node] = [_logarithm(program, value) for value in probabilities]
     if model.features == "probs":
         return logs
@@ -230,8 +229,6 @@ def _strength(program: Program, model: AlphaModel, features: list[Node]) -> Node
     weights, intercept = model.strength()
     if not weights.size:
         return Number(float(np.exp(intercept)))
-    if isinstance(model.features, list):
-        features = [program.bind("feature", Clamped(value)) for value in features]
     terms = map(operator.mul, features, weights.tolist())
     log = program.bind("log_strength", total([Number(intercept), *terms]))
     limited = program.bind("log_strength", clipped(log, -LARGEST_LOG, LARGEST_LOG))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import ClassVar
 
-from calibkit.exports.printer import Printer
+from calibkit.exports.printer import PREFIX, Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.program import Program
 
@@ -54,7 +54,6 @@ class Module(Printer):
         return self.constants.setdefault(text, f"_C{len(self.constants) + 1}")
 
     def number(self, value: float) -> str:
-        """Return a float as Python writes it."""
         found = repr(float(value))
         return {"nan": "math.nan", "inf": "math.inf", "-inf": "(-math.inf)"}.get(found, found)
 
@@ -67,7 +66,6 @@ class Module(Printer):
         return f"({''.join(f'{part}, ' for part in parts)})"
 
     def table(self, node: nodes.Steps) -> str:
-        """Return a long step function."""
         knots, values = (
             self.constant(self.listed(map(self.number, found)))
             for found in (node.knots, node.levels())
@@ -139,7 +137,6 @@ class Python(Module):
     }
 
     def file(self, program: Program, about: str, table: str) -> str:
-        """Return a module with the function ``apply``."""
         self.program = program
         bound = [self._binding(name) for layer in program.layers() for name in layer]
         added = [
@@ -175,16 +172,11 @@ class Python(Module):
                 return super().write(node)
 
     def ref(self, name: str) -> str:
-        """Return the variable of a binding."""
         return name
 
     def column(self, name: str) -> str:
-        """Return the value of a column."""
         return f"row[{self.text(name)}]"
 
-
-#: Of the columns that are dropped in the end.
-_PREFIX = "_calibkit_"
 
 _POLARS_HELPERS = {
     "_column": '''def _column(name):
@@ -267,9 +259,8 @@ class Polars(Module):
     }
 
     def file(self, program: Program, about: str, table: str) -> str:
-        """Return a module with the function ``apply``."""
         layers = [
-            {_PREFIX + name: program.bindings[name] for name in layer} for layer in program.layers()
+            {PREFIX + name: program.bindings[name] for name in layer} for layer in program.layers()
         ]
         body: list[str] = []
         for columns in [*layers, program.outputs]:
@@ -280,7 +271,7 @@ class Polars(Module):
             body += ["    frame = frame.with_columns(", *lines, "    )"] if lines else []
         if "schema[" in "\n".join(body):
             body.insert(0, "    schema = frame.collect_schema()")
-        hidden = self.listed(self.text(_PREFIX + name) for name in program.bindings)
+        hidden = self.listed(self.text(PREFIX + name) for name in program.bindings)
         return self.module(about, [*body, f"    return frame.drop({hidden})"])
 
     def write(self, node: nodes.Node) -> str:
@@ -301,8 +292,7 @@ class Polars(Module):
         return super().field(name, value)
 
     def ref(self, name: str) -> str:
-        """Return the column of a binding."""
-        return f"pl.col({self.text(_PREFIX + name)})"
+        return f"pl.col({self.text(PREFIX + name)})"
 
     def column(self, name: str) -> str:
         """Return a column; `pl.col` would take some names for patterns."""

@@ -10,6 +10,9 @@ from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Case, Every, Lacks, Node, Some, Steps
 from calibkit.expressions.program import Program
 
+#: What the columns that hold bindings are called by; they are dropped in the end.
+PREFIX = "_calibkit_"
+
 
 class Printer(ABC):
     """Writes expressions in one language."""

@@ -21,7 +21,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from calibkit.errors import UsageError
-from calibkit.exports.printer import Printer
+from calibkit.exports.printer import PREFIX, Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Node, Number, Steps, Table
 from calibkit.expressions.program import Program
@@ -96,7 +96,6 @@ class Sql(Printer):
         return ["CASE", *(f"  {line}" for line in self.branches(value)), f"END AS {name}"]
 
     def case(self, node: nodes.Case) -> str:
-        """Return a choice among values."""
         return f"CASE {' '.join(self.branches(node))} END"
 
     def branches(self, node: nodes.Case) -> list[str]:
@@ -105,7 +104,6 @@ class Sql(Printer):
         return [*super().branches(node), *[f"ELSE {otherwise}"] * (otherwise != "NULL")]
 
     def column(self, name: str) -> str:
-        """Return a column of the table."""
         return identifier(name)
 
     def write(self, node: nodes.Node) -> str:
@@ -126,9 +124,8 @@ class Sql(Printer):
         return super().field(name, value)
 
 
-#: Of the columns between the inner selects and the outermost one.
-_PREFIX = "_calibkit_"
-_ROW = f'"{_PREFIX}row"'
+#: The number of a row.
+_ROW = f'"{PREFIX}row"'
 
 
 class DuckDb(Sql):
@@ -178,8 +175,8 @@ class DuckDb(Sql):
         """Return a select that adds a long step function, a table of its steps joined."""
         rows = [  # the first step of each is from -inf up
             (float(place), knot, value)
-            for place, (knots, values) in enumerate(zip(node.knots, node.values, strict=True))
-            for knot, value in zip((-math.inf, *knots), values, strict=True)
+            for place, part in enumerate(node.parts)
+            for knot, value in zip((-math.inf, *part.knots), part.levels(), strict=True)
         ]
         columns = zip(*rows, strict=True)
         place, knot, value = (
@@ -189,15 +186,14 @@ class DuckDb(Sql):
         if node.index is not None:
             read += f', {place} AS "place"'
             same = f'{self.write(node.index)} = "_calibkit_steps"."place" AND '
-        top, *below = source
+        (x, strict), (top, *below) = (node.parts[0].x, node.parts[0].strict), source
         return [
             f'SELECT "_calibkit_rows".*, "_calibkit_steps"."value" AS {self.ref(name)}',
             f"FROM {top}",
             *below[:-1],
             f'{below[-1]} AS "_calibkit_rows"',
             f'ASOF LEFT JOIN (SELECT {read}) AS "_calibkit_steps"',
-            f"  ON {same}{self.write(node.x)} {'>' if node.strict else '>='} "
-            '"_calibkit_steps"."knot"',
+            f'  ON {same}{self.write(x)} {">" if strict else ">="} "_calibkit_steps"."knot"',
         ]
 
     def number(self, value: float) -> str:
@@ -214,8 +210,7 @@ class DuckDb(Sql):
         return parts[0] if len(parts) == 1 else "(" + " || chr(0) || ".join(parts) + ")"
 
     def ref(self, name: str) -> str:
-        """Return the column of a binding."""
-        return identifier(_PREFIX + name)
+        return identifier(PREFIX + name)
 
     def table(self, node: Steps) -> str:
         """Return half of a longer step function; whole ones are joins."""
@@ -242,11 +237,11 @@ def _tabled(program: Program, longest: int) -> Program:
     for name in waiting:
         table = _table(made.bindings[name], longest)
         if table is not None:
-            x, index = made.short("x", table.x), table.index
+            x, index = made.short("x", table.parts[0].x), table.index
             if index is not None:
                 index = made.bind("index" if _table(index, longest) is None else "steps", index)
                 waiting.append(index.name)
-            made.bindings[name] = replace(table, x=x, index=index)
+            made.bindings[name] = Table(index, tuple(replace(one, x=x) for one in table.parts))
     return made
 
 
@@ -254,22 +249,20 @@ def _table(node: Node, longest: int) -> Table | None:
     """Return a long step function of numbers, or one of such functions, as a table."""
     if not isinstance(node, Steps):
         return None
-    if levels := node.levels():
-        long = len(node.knots) > longest
-        return Table(None, node.x, (node.knots,), (tuple(levels),), node.strict) if long else None
-    first = next((value for value in node.values if isinstance(value, Steps)), node)
-    knots, values = [], []
-    for value in node.values:
-        if isinstance(value, Number):
-            value = Steps(first.x, (), (value,), first.strict)
-        if not isinstance(value, Steps) or (value.x, value.strict) != (first.x, first.strict):
-            return None
-        knots.append(value.knots)
-        values.append(tuple(value.levels()))
-    if not all(values) or sum(map(len, knots)) <= longest:
-        return None
-    index = replace(node, values=tuple(Number(float(place)) for place in range(len(values))))
-    return Table(index, first.x, tuple(knots), tuple(values), first.strict)
+    index, parts = None, [node]
+    if not node.levels():
+        first = next((value for value in node.values if isinstance(value, Steps)), node)
+        places = tuple(Number(float(place)) for place in range(len(node.values)))
+        index, parts = replace(node, values=places), []
+        for value in node.values:
+            if isinstance(value, Number):
+                value = replace(first, knots=(), values=(value,))
+            if not isinstance(value, Steps) or not value.levels():
+                return None
+            if (value.x, value.strict) != (first.x, first.strict):
+                return None
+            parts.append(value)
+    return Table(index, tuple(parts)) if sum(len(one.knots) for one in parts) > longest else None
 
 
 #: A value that cannot be hashed, which every layer mentions: the planner would keep results of rows
@@ -315,10 +308,10 @@ class Postgres(Sql):
         self.layer = {name: place for place, layer in enumerate(found) for name in layer}
         joins = [f"CROSS JOIN (SELECT NULL::json AS {_FENCE} OFFSET 0) AS {_FENCE}"]
         for place, layer in enumerate(found):
-            columns = self.columns({identifier(name): program.bindings[name] for name in layer})
+            values = {identifier(name): program.bindings[name] for name in layer}
+            columns = self.columns(values, [f"{_FENCE}.{_FENCE}"])
             joins += ["CROSS JOIN LATERAL (", "  SELECT", *(f"    {line}" for line in columns)]
-            joins[-1] += ","
-            joins += [f"    {_FENCE}.{_FENCE}", "  OFFSET 0", f') AS "layer_{place + 1}"']
+            joins += ["  OFFSET 0", f') AS "layer_{place + 1}"']
         for name in program.outputs:
             if len(name.encode()) > _LONGEST:
                 raise UsageError(
@@ -330,7 +323,6 @@ class Postgres(Sql):
         return "\n".join([*first, f'FROM {table} AS "calibkit"', *joins])
 
     def number(self, value: float) -> str:
-        """Return a typed literal."""
         return f"'{_plain(value)}'::float8"
 
     def text(self, value: str) -> str:
@@ -347,7 +339,6 @@ class Postgres(Sql):
         return f'"layer_{self.layer[name] + 1}".{identifier(name)}'
 
     def column(self, name: str) -> str:
-        """Return a column of the table."""
         return f'"calibkit".{identifier(name)}'
 
     def table(self, node: nodes.Steps) -> str:

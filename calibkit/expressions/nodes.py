@@ -7,12 +7,19 @@ the threshold that no score reaches.
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import astuple
+
+
+def _comparison(sign: str) -> Callable[[Node, Operand], Node]:
+    """Return the method that compares an expression with another one."""
+    return lambda self, other: Compare(sign, self, node_of(other))
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -42,21 +49,9 @@ class Node(msgspec.Struct, frozen=True):
     def __truediv__(self, other: Operand) -> Node:
         return Binary("/", self, node_of(other))
 
-    def __lt__(self, other: Operand) -> Node:
-        return Compare("<", self, node_of(other))
-
-    def __le__(self, other: Operand) -> Node:
-        return Compare("<=", self, node_of(other))
-
-    def __gt__(self, other: Operand) -> Node:
-        return Compare(">", self, node_of(other))
-
-    def __ge__(self, other: Operand) -> Node:
-        return Compare(">=", self, node_of(other))
-
-    def equals(self, other: Operand) -> Node:
-        """Return whether two numbers are equal."""
-        return Compare("=", self, node_of(other))
+    __lt__, __le__ = _comparison("<"), _comparison("<=")
+    __gt__, __ge__ = _comparison(">"), _comparison(">=")
+    equals = _comparison("=")
 
 
 Operand: TypeAlias = Node | float
@@ -237,16 +232,10 @@ class Steps(Node, frozen=True):
 
 
 class Table(Node, frozen=True):
-    """Long step functions of numbers, all over the same x; `index` is the place of a row's own.
-
-    `knots` and `values` hold those of each; without an index there is one.
-    """
+    """Step functions of numbers over the same x; of several, `index` says which is a row's."""
 
     index: Node | None
-    x: Node
-    knots: tuple[tuple[float, ...], ...]
-    values: tuple[tuple[float, ...], ...]
-    strict: bool
+    parts: tuple[Steps, ...]
 
 
 class Draw(Node, frozen=True):
@@ -308,10 +297,7 @@ def line(a: Operand, x: Node, b: Operand) -> Node:
 
 def total(values: Sequence[Node]) -> Node:
     """Return the sum of some numbers, added in their order."""
-    found = values[0]
-    for value in values[1:]:
-        found += value
-    return found
+    return functools.reduce(operator.add, values)
 
 
 def steps(

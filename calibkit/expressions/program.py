@@ -148,9 +148,7 @@ class Program(Struct):
     outputs: dict[str, Node] = {}  # the columns to add
     #: The bindings that hold a column of numbers of the table, and how the fit took it.
     inputs: dict[str, Column] = {}
-    #: The bindings without which a row has no result; whether this is part of a bundle.
-    needed: dict[str, None] = {}
-    bundled: bool = False
+    needed: dict[str, None] = {}  # the bindings without which a row has no result
     #: Columns that are not the table's but were added by an earlier part.
     available: dict[str, Ref] = {}
     #: Bindings that hold such a column into which logarithms or exponentials went, of which another
@@ -198,26 +196,22 @@ class Program(Struct):
         found = nodes.node_of(values[0]) if code is None else nodes.chosen(code, values)
         return self.short(name, found)
 
-    def result(self, needed: Iterable[Node], value: Node) -> Node:
-        """Return a value that is missing where one of the bindings needed is.
-
-        In a bundle that is settled for all parts together.
-        """
-        names = dict.fromkeys(node.name for node in needed if isinstance(node, Ref))
-        self.needed |= names
-        return value if self.bundled else when(nodes.Lacks(tuple(names)), nodes.MISSING, value)
+    def require(self, *refs: Ref) -> None:
+        """Let rows that lack one of some bindings have no result."""
+        self.needed |= dict.fromkeys(one.name for one in refs)
 
     def finish(self, outputs: dict[str, Node]) -> None:
-        """Take the columns to add, and leave out the bindings that none of them needs."""
-        needed: set[str] = set()
-        waiting = [name for value in outputs.values() for name in nodes.refs_of(value)]
+        """Take the columns to add, and leave out the bindings that none of them uses."""
+        lacks = nodes.Lacks(tuple(self.needed))
+        self.outputs = {name: when(lacks, nodes.MISSING, own) for name, own in outputs.items()}
+        used: set[str] = set()
+        waiting = [name for value in self.outputs.values() for name in nodes.refs_of(value)]
         while waiting:
             name = waiting.pop()
-            if name not in needed:
-                needed.add(name)
+            if name not in used:
+                used.add(name)
                 waiting += nodes.refs_of(self.bindings[name])
-        self.outputs = outputs
-        self.bindings = {name: value for name, value in self.bindings.items() if name in needed}
+        self.bindings = {name: value for name, value in self.bindings.items() if name in used}
 
     def every_node(self) -> Iterator[Node]:
         """Yield the expressions of all bindings and outputs, and all within them."""

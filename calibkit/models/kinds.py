@@ -41,6 +41,11 @@ class Request:
     seed: int | None = None
     level: bool = False  # whether the uncertainty level of a row is added
 
+    def refuse_key(self, said: str) -> None:
+        """Refuse a key and a seed for a model that leaves nothing to chance."""
+        if self.key is not None or self.seed is not None:
+            raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
+
 
 @dataclass(frozen=True)
 class Reads:

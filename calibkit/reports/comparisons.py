@@ -38,7 +38,15 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.evaluate import decimals
 from calibkit.options.metrics import Settings
 from calibkit.reports import style
-from calibkit.reports.style import Points, Sheet, check_lines, ends_of, per_cent, undrawable
+from calibkit.reports.style import (
+    Points,
+    Sheet,
+    check_lines,
+    ends_of,
+    per_cent,
+    undrawable,
+    with_ends,
+)
 from calibkit.views.answer import alert_counts
 
 #: From this many runs on, a box says more than the points alone.
@@ -79,8 +87,8 @@ def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
         for part, own in metrics.metrics[score].items():
             base = metrics.metrics[baseline][part]["auc"]
             paired = metrics.differences[f"{score}-{baseline}"][part]["auc"]
-            ends = (paired.value, paired.low, paired.high) if base else (None,) * 3
-            lifts = (None if end is None or not base else end / base for end in ends)
+            ends = (paired.value, paired.low, paired.high)
+            lifts = (end / base if base and end is not None else None for end in ends)
             rows.append((score, part, own["count"], base, own["auc"], *lifts))
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
@@ -113,7 +121,7 @@ def draw_lift(shown: Points, sheet: Sheet) -> None:
     panel.set_xlim(-0.6, len(series) - 0.4)
     each = max(6, sheet.fitting(0.8 * sheet.size[0] / len(series)))
     names = [own["score"][0] for own in series]
-    said = ["\n".join(textwrap.wrap(style.shown_name(name), each)) or name for name in names]
+    said = [textwrap.fill(style.shown_name(name), each) or name for name in names]
     panel.set_xticks(range(len(names)), said)
     panel.grid(visible=False, axis="x")
     panel.yaxis.set_major_formatter(style.in_per_cent)
@@ -134,15 +142,11 @@ def bias_points(source: Source, options: kinds.BiasOptions) -> Points:
     check_lines(options.names, "scores", "--score")
     spec = replace(options.judged, metrics=("count", "positives", *_BIASES))
     found = evaluate(spec, source)
-    tops = [(one.bound.numerator / one.bound.denominator, one.text) for one in spec.tops]
+    tops = sorted((float(one.bound), one.text) for one in spec.tops)
     rows = [
-        {
-            "score": score,
-            "top": top,
-            **style.with_ends(found.metrics, score, f"top:{text}", _BIASES),
-        }
+        {"score": score, "top": top, **with_ends(found.metrics, score, f"top:{text}", _BIASES)}
         for score in spec.ranked
-        for top, text in sorted(tops)
+        for top, text in tops
     ]
     table = pl.DataFrame(rows, schema=_BIAS_SCHEMA)
     if table["calibration_bias"].count() == 0:
@@ -188,9 +192,7 @@ def dispersion_points(source: Source, options: kinds.DispersionOptions) -> Point
     spec = replace(options.judged, metrics=_LOSSES)
     found = evaluate(spec, source)
     metrics = found.metrics
-    rows = [
-        {"name": name, **style.with_ends(metrics, name, ALL, _LOSSES)} for name in metrics.metrics
-    ]
+    rows = [{"name": name, **with_ends(metrics, name, ALL, _LOSSES)} for name in metrics.metrics]
     table = pl.DataFrame(rows, schema=_LOSS_SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
@@ -222,6 +224,11 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=x, y=y)
 
 
+def _sure(options: kinds.EceAtOptions | kinds.RecallGainOptions) -> float | None:
+    """Return the confidence of intervals; weighted rows have none."""
+    return options.confidence if options.intervals and options.weight is None else None
+
+
 def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     """Return ECE@j and cumulative ECE@j of each score for every score bin j, with intervals.
 
@@ -244,7 +251,7 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
         given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
     place = cells.place(given, rows.score, rows.uncertainty)
     settings = Settings(weighted=options.weight is not None, threads=options.workers)
-    confidence = options.confidence if options.intervals and options.weight is None else None
+    confidence = _sure(options)
     table: dict[tuple[str, int], dict[str, Any]] = {}
     for name in options.names:
         own = rows.score
@@ -303,29 +310,23 @@ def gain_points(source: Source, options: kinds.RecallGainOptions) -> Points:
                 f"--method {name!r} cannot be compared with st at bounds on precision"
                 f"{nearest(name, known)}; the methods are {', '.join(known)}."
             )
-    bounds = sorted(
-        {decimal_bound(text, "--precision") for text in decimals(options.precision, "--precision")},
-        key=lambda one: one.numerator / one.denominator,
-    )
+    texts = decimals(options.precision, "--precision")
+    bounds = sorted({decimal_bound(text, "--precision") for text in texts}, key=float)
     rows = read_score_rows(source, options.columns)
     held = None
     if options.test is not None:
         held = read_score_rows(source.beside(options.test, "test"), rows.options)
-    confidence = options.confidence if options.intervals and options.weight is None else None
+    confidence = _sure(options)
     bases = [_judged(rows, held, options, BASELINE, bound) for bound in bounds]
     table = []
     for name in options.methods:
         for bound, base in zip(bounds, bases, strict=True):
-            row: dict[str, object] = {"method": name, "bound": bound.numerator / bound.denominator}
             one = _judged(rows, held, options, name, bound)
-            for of, prefix in ((one, ""), (base, "baseline_")):
-                if of is not None:
-                    row |= {f"{prefix}precision": of.precision, f"{prefix}recall": of.recall}
-                if of is not None and of.counts is not None and confidence is not None:
-                    (low,), (high,) = interval([of.counts[0]], [of.counts[1]], confidence)
-                    row |= {f"{prefix}precision_low": low, f"{prefix}precision_high": high}
-            if one is not None and base is not None and one.recall is not None and base.recall:
-                row["gain"] = one.recall / base.recall - 1.0
+            row = {"method": name, "bound": float(bound), **one.figures}
+            row |= {f"baseline_{key}": value for key, value in base.figures.items()}
+            recall, base_recall = (of.figures.get("recall") for of in (one, base))
+            if recall is not None and base_recall:
+                row["gain"] = recall / base_recall - 1.0
                 row["gain_low"], row["gain_high"] = _gain_ends(one, base, confidence)
             table.append(row)
     judged_on = "test rows" if held is not None else f"cross-validated, {options.folds} folds"
@@ -334,12 +335,10 @@ def gain_points(source: Source, options: kinds.RecallGainOptions) -> Points:
 
 
 class _Judged(Struct, frozen=True):
-    """A boundary on rows that it was not fitted on."""
+    """A boundary on rows that it was not fitted on; without figures where there is none."""
 
-    precision: float | None
-    recall: float | None
-    counts: tuple[int, int] | None  # alerts that are right, and all alerts, where they are a draw
-    hit: Bools | None  # of test rows those that are positive and selected
+    figures: dict[str, float | None] = {}  # precision with its interval, recall
+    hit: Bools | None = None  # of test rows those that are positive and selected
 
 
 def _judged(
@@ -348,11 +347,8 @@ def _judged(
     options: kinds.RecallGainOptions,
     name: str,
     bound: Bound,
-) -> _Judged | None:
-    """Return precision and recall of a method at a bound, None where it finds no boundary.
-
-    They are those on test rows, else those of the cross-validation.
-    """
+) -> _Judged:
+    """Return a method at a bound on test rows, else in the cross-validation."""
     from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
     own = BoundaryOptions(
@@ -370,14 +366,19 @@ def _judged(
             rows, own.at_levels(None) if name == BASELINE else own, test=held
         ).model
     except InfeasibleError:
-        return None
+        return _Judged()
     judged, hit = model.fit.test or model.fit.cross_validated, None
     assert judged  # `folds` is 2 or more without test rows
     if held is not None:
         chance = probabilities(model, held.score, held.uncertainty)
         if ((chance == 0.0) | (chance == 1.0)).all():
             hit = (chance == 1.0) & (held.labels == 1)
-    return _Judged(judged.precision, judged.recall, alert_counts(model), hit)
+    figures = {"precision": judged.precision, "recall": judged.recall}
+    counts, confidence = alert_counts(model), _sure(options)
+    if counts is not None and confidence is not None:
+        (low,), (high,) = interval([counts[0]], [counts[1]], confidence)
+        figures |= {"precision_low": low, "precision_high": high}
+    return _Judged(figures, hit)
 
 
 def _gain_ends(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -26,9 +26,6 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
 from calibkit.reports import style
 from calibkit.reports.style import Points, Sheet
-
-#: How a line or a point is drawn, in the words of matplotlib.
-Look: TypeAlias = dict[str, Any]
 
 #: Points of one curve that are drawn: more would not be seen.
 MOST_POINTS = 300
@@ -98,8 +95,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
             "--positive if labels are not 0/1",
             column=plain.label,
         )
-    simple = plain.intervals and plain.weight is None and plain.groups is None
-    confidence = plain.confidence if simple else None
+    confidence = plain.sure if plain.weight is None and plain.groups is None else None
     frames = [
         pl.DataFrame(schema=_SCHEMA),
         *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
@@ -225,7 +221,9 @@ def draw_rates(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, *curve.labels)
 
 
-def _marked(shown: Points, sheet: Sheet, *needed: str) -> Iterator[tuple[dict[str, Any], Look]]:
+def _marked(
+    shown: Points, sheet: Sheet, *needed: str
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield the decisions that have some values, each with its look and an entry in the legend."""
     found = shown.table.filter(pl.col("curve") == "decisions", pl.col(needed).is_not_null())
     for place, row in enumerate(found.iter_rows(named=True)):

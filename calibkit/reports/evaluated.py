@@ -33,7 +33,7 @@ from calibkit.reports import html, plots, reliability
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, number
 from calibkit.reports.style import MOST_LINES, Points
 from calibkit.version import __version__
-from calibkit.views.answer import hundredths, rule
+from calibkit.views.answer import hundredths, rule, sign, within
 
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (
@@ -225,11 +225,10 @@ def _figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
     return html.figure(Markup(element), f"{title}. {_WORDS[shown.kind]}")
 
 
-def _cell(metrics: Metrics, score: str, part: str, name: str) -> Number | Span | None:
+def _cell(metrics: Metrics, score: str, part: str, name: str) -> Span:
     """Return a metric, with its interval where there is one."""
-    value = metrics.metrics[score][part].get(name)
-    own = metrics.intervals.get(score, {}).get(part, {}).get(name)
-    return value if own is None else Span(value, own.low, own.high)
+    ends = metrics.interval(score, part, name)
+    return Span(metrics.metrics[score][part].get(name), ends.low, ends.high)
 
 
 def _chosen(values: dict[str, Number], wanted: Sequence[str], most: int) -> list[str]:
@@ -244,8 +243,8 @@ def _glance(metrics: Metrics, score: str) -> Markup:
     for name in _chosen(values, HEADLINES, _MOST_HEADLINES):
         cell = _cell(metrics, score, ALL, name)
         lines = [html.tag("dt", name.replace("_", " "), title=meaning(name))]
-        lines.append(html.tag("dd", number(values[name])))
-        if isinstance(cell, Span):
+        lines.append(html.tag("dd", number(cell.value)))
+        if cell.low is not None:
             lines.append(html.tag("dd", cell.ends, class_="interval"))
         cards.append(html.tag("div", html.joined(lines)))
     return html.section(f"{score} at a glance", html.tag("dl", html.joined(cards), class_="cards"))
@@ -326,7 +325,7 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000.0 or value == int(value) else f"{value:,.2f}"
 
 
-def _found(metrics: Metrics, name: str) -> Number | Span | None:
+def _found(metrics: Metrics, name: str) -> Span:
     """Return a figure of the boundary, with its interval where there is one."""
     reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
     under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
@@ -352,20 +351,18 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
         cell = _found(metrics, _CALLED.get(name, name))
-        value = cell.value if isinstance(cell, Span) else cell
         whole = name == "capacity" and bound >= 1.0
-        if value is None or "value" in model.columns or whole:
+        if cell.value is None or "value" in model.columns or whole:
             continue
-        least = name in ("precision", "recall")
-        word = "meets" if (value >= bound if least else value <= bound) else "misses"
+        word = "meets" if within(name, cell.value, bound) else "misses"
         chance = ""
-        if isinstance(cell, Span) and cell.low is not None and cell.high is not None:
-            open_ = cell.low < bound <= cell.high if least else cell.low <= bound < cell.high
+        if cell.low is not None and cell.high is not None:
+            decided = within(name, cell.low, bound) == within(name, cell.high, bound)
             chance = (
-                "; its interval includes the bound" if open_ else ", as does its whole interval"
+                ", as does its whole interval" if decided else "; its interval includes the bound"
             )
         lines.append(
-            f"{name} {'>=' if least else '<='} {number(bound)}: these rows show {number(value)}, "
+            f"{name} {sign(name)} {number(bound)}: these rows show {number(cell.value)}, "
             f"which {word} it{chance}."
         )
     if certificate is not None:
@@ -412,7 +409,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
         names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
         for name in names[:1]:
             cells = [(part, _cell(metrics, score, part, name)) for part in slices]
-            values = [(part, cell) for part, cell in cells if isinstance(cell, Span)]
+            values = [(part, cell) for part, cell in cells if cell.low is not None]
             if drawing := html.slices(name, values):
                 rest = len(slices) - html.MOST_SLICES
                 more = f" The first {html.MOST_SLICES} are drawn." if rest > 0 else ""

@@ -289,15 +289,13 @@ def outline(
         columns = slice(np.searchsorted(xs, start) + 1, np.searchsorted(xs, end) + 1)
         rows = slice(np.searchsorted(ys, low) + 1, np.searchsorted(ys, high) + 1)
         inside[columns, rows] = True
-    segments = []
-    for place, x in enumerate(xs.tolist()):
+    segments: list[list[Point]] = []
+    for x, changes in zip(xs.tolist(), np.diff(inside, axis=0), strict=True):
         if frame[0] < x < frame[1]:
-            for low, high in _runs(inside[place] != inside[place + 1], ys):
-                segments.append([(x, low), (x, high)])
-    for place, y in enumerate(ys.tolist()):
+            segments += [[(x, low), (x, high)] for low, high in _runs(changes, ys)]
+    for y, changes in zip(ys.tolist(), np.diff(inside, axis=1).T, strict=True):
         if 0.0 < y < 1.0:
-            for low, high in _runs(inside[:, place] != inside[:, place + 1], xs):
-                segments.append([(low, y), (high, y)])
+            segments += [[(low, y), (high, y)] for low, high in _runs(changes, xs)]
     return _chained(segments)
 
 
@@ -307,32 +305,27 @@ def _chained(segments: list[list[Point]]) -> list[list[Point]]:
     for place, segment in enumerate(segments):
         for end in segment:
             meeting.setdefault(end, []).append(place)
-    left = dict.fromkeys(range(len(segments)))
+    left = dict(enumerate(segments))
     # Begin where a line begins, so that none is cut in two; what remains are closed lines.
     loose = [own[0] for own in meeting.values() if len(own) == 1]
     lines = []
     for start in (*loose, *range(len(segments))):
         if start not in left:
             continue
-        del left[start]
-        line = list(segments[start])
+        line = list(left.pop(start))
         if len(meeting[line[1]]) == 1:
             line.reverse()
-        while True:
-            following = next((one for one in meeting[line[-1]] if one in left), None)
-            if following is None:
-                break
-            del left[following]
-            one, two = segments[following]
+        while following := [place for place in meeting[line[-1]] if place in left]:
+            one, two = left.pop(following[0])
             line.append(two if one == line[-1] else one)
         lines.append(line)
     return lines
 
 
-def _runs(marked: Bools, ends: Floats) -> list[tuple[float, float]]:
-    """Return the stretches of marked intervals; interval i lies between ends i - 1 and i."""
-    steps = np.flatnonzero(np.diff(np.concatenate([[False], marked, [False]])))
-    return [(float(ends[start - 1]), float(ends[stop - 1])) for start, stop in steps.reshape(-1, 2)]
+def _runs(marked: Bools, ends: Floats) -> list[list[float]]:
+    """Return the stretches of marked intervals, which end at `ends`; the outer ones are not marked."""
+    found: list[list[float]] = ends[np.diff(marked)].reshape(-1, 2).tolist()
+    return found
 
 
 _CELL_RANKS = ("x_rank_low", "x_rank_high", "y_rank_low", "y_rank_high")

@@ -202,7 +202,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     sides = {"x": _LEFT, "y": _TOP, "width": _SIDE, "height": _SIDE}
     turned = {"transform": f"rotate(-90 12 {middle:g})"}
     parts = [
-        _shape("rect", "axis", **{name: f"{side:g}" for name, side in sides.items()}),
+        _shape("rect", class_="axis", **{name: f"{side:g}" for name, side in sides.items()}),
         _line("ideal", (_LEFT, bottom), (right, _TOP)),
         *(_text(f"{share:g}", _LEFT - 6, y(share) + 4, "end") for share in _TICKS),
         _text("share of positive rows", 12, middle, "middle", **turned),
@@ -212,7 +212,7 @@ def reliability(curve: pl.DataFrame) -> Markup:
     for one in bins:
         start, end = (x(min(max(one[end], 0.0), 1.0)) for end in ("score_low", "score_high"))
         high, wide = _COUNTS * one["count"] / most, max(end - start - 1.0, 1.0)
-        parts.append(_shape("rect", "bar", x=start, y=floor - high, width=wide, height=high))
+        parts.append(_shape("rect", class_="bar", x=start, y=floor - high, width=wide, height=high))
     parts += [
         _line("axis", (_LEFT, floor), (right, floor)),
         *(_text(f"{share:g}", x(share), floor + 15, "middle") for share in _TICKS),
@@ -224,12 +224,12 @@ def reliability(curve: pl.DataFrame) -> Markup:
         for pool in curve.filter(curve["curve"] == "corp").to_dicts()
         for end in ("score_low", "score_high")
     ]
-    parts.append(_shape("polyline", "curve", points=" ".join(points)))
+    parts.append(_shape("polyline", class_="curve", points=" ".join(points)))
     for one in bins:
         across, up = x(one["mean_score"]), y(one["mean_label"])
         if one["low"] is not None:
             parts.append(_line("whisker", (across, y(one["low"])), (across, y(one["high"]))))
-        parts.append(_shape("circle", "mark", cx=across, cy=up, r="3.5"))
+        parts.append(_shape("circle", class_="mark", cx=across, cy=up, r="3.5"))
     words = (
         f"{number(one['mean_score'])} came true {number(one['mean_label'])} of the time"
         for one in bins
@@ -254,7 +254,7 @@ def slices(metric: str, values: Sequence[tuple[str, Span]]) -> Markup:
         parts.append(_text(_short(name), _NAMES - 8, y + 4, "end"))
         if span.low is not None and span.high is not None:
             parts.append(_line("whisker", (x(span.low), y), (x(span.high), y)))
-        parts.append(_shape("circle", "mark", cx=x(value), cy=y, r="4"))
+        parts.append(_shape("circle", class_="mark", cx=x(value), cy=y, r="4"))
     parts.append(_line("axis", (_NAMES, bottom), (_NAMES + _SCALE, bottom)))
     for end in dict.fromkeys((low, high)):
         parts.append(_text(number(end), x(end), bottom + 16, "middle"))
@@ -278,18 +278,15 @@ def _drawing(width: float, height: float, alt: str, parts: Sequence[Markup]) -> 
     return tag("svg", joined(parts), viewBox=box, **sides, role="img", aria_label=alt)
 
 
-def _shape(name: str, kind: str, **attributes: float | str) -> Markup:
-    shown = {key: _tenths(value) for key, value in attributes.items()}
-    return tag(name, class_=kind, **shown)
+def _shape(name: str, *content: str, **attributes: float | str) -> Markup:
+    """Return an element of a drawing, numbers to a tenth."""
+    shown = {key: one if isinstance(one, str) else f"{one:.1f}" for key, one in attributes.items()}
+    return tag(name, *content, **shown)
 
 
 def _line(kind: str, start: tuple[float, float], end: tuple[float, float]) -> Markup:
-    return _shape("line", kind, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
+    return _shape("line", class_=kind, x1=start[0], y1=start[1], x2=end[0], y2=end[1])
 
 
 def _text(words: str, x: float, y: float, anchor: str, **more: str) -> Markup:
-    return tag("text", words, x=_tenths(x), y=_tenths(y), text_anchor=anchor, **more)
-
-
-def _tenths(value: float | str) -> str:
-    return value if isinstance(value, str) else f"{value:.1f}"
+    return _shape("text", words, x=x, y=y, text_anchor=anchor, **more)

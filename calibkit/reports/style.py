@@ -125,8 +125,7 @@ class Sheet:
         self.figure.set_label(title)
         shown = title if look.title is None else look.title
         if shown:
-            wide = self.fitting(size[0] * 0.95, 1.15)
-            self.figure.suptitle("\n".join(textwrap.wrap(shown, wide)))
+            self.figure.suptitle(textwrap.fill(shown, self.fitting(size[0] * 0.95, 1.15)))
 
     def _begin(self, figure: Any, size: tuple[float, float], ground: str) -> None:
         import matplotlib
@@ -205,10 +204,10 @@ class Sheet:
     def label(self, panel: Axes, x: str = "", y: str = "", share: float = 1.0) -> None:
         """Name the axes of a panel that takes `share` of the height, in as many lines as needed."""
         if x:
-            panel.set_xlabel("\n".join(textwrap.wrap(x, self.fitting(self.spread * self.size[0]))))
+            panel.set_xlabel(textwrap.fill(x, self.fitting(self.spread * self.size[0])))
         if y:
             long = max(10, self.fitting(self.tall * share * self.size[1]))
-            panel.set_ylabel("\n".join(textwrap.wrap(y, long)))
+            panel.set_ylabel(textwrap.fill(y, long))
 
     def entry(self, name: str, *under: dict[str, Any], **look: Any) -> None:
         """Add an entry to the legend, which stands under the panels; `under`: lines below it."""

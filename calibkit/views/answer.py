@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.structs import replace
 
 from calibkit.numerics.bounds import score_limits
 
@@ -21,19 +20,27 @@ RATES = ("selected", "precision", "recall", "false_positive_rate")
 
 
 def level_rows(model: BoundaryModel, rows: list[int | float] | list[None]) -> list[list[object]]:
-    """Return a line a level: its limits, its rows, and from which score on it is positive."""
-    score = model.columns["score"]
+    """Return a line a level: its limits, its rows, and its rules."""
     edges: list[object] = [None, *model.uncertainty_edges, None]
     table = []
     step = max(1, model.levels // 10) if model.method == "logistic" else 1
-    for level, threshold in list(enumerate(model.score_thresholds))[::step]:
-        rule = "never" if threshold is None else "always"
-        if threshold not in (None, "-inf"):
-            rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
-        rule += _chance(model, level)
+    for level in range(len(model.score_thresholds))[::step]:
         limits = edges[level : level + 2] if model.levels > 1 and not model.partition else []
-        table.append([level, *limits, rows[level], rule])
+        table.append([level, *limits, rows[level], *level_rules(model, level)])
     return table
+
+
+def level_rules(model: BoundaryModel, level: int) -> list[str]:
+    """Return from which score on a level is positive; of three-way decisions blocked, and reviewed."""
+    score, rules = model.columns["score"], []
+    for thresholds in (model.score_thresholds, model.review_thresholds):
+        if thresholds:
+            threshold = thresholds[level]
+            rule = "never" if threshold is None else "always"
+            if threshold not in (None, "-inf"):
+                rule = f"{score.said} >= {_shortest(threshold, score.dtype)}"
+            rules.append(rule + _chance(model, level))
+    return rules
 
 
 def rule_rows(model: BoundaryModel) -> list[list[object]]:
@@ -135,8 +142,7 @@ def rule(model: BoundaryModel) -> str:
     if model.review_thresholds:
         if model.levels > 1:
             return "Block or review rows by level."
-        reach = replace(model, score_thresholds=model.review_thresholds)
-        block, review = (level_rows(one, [None])[0][-1] for one in (model, reach))
+        block, review = level_rules(model, 0)
         if block == review:
             return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
@@ -144,7 +150,7 @@ def rule(model: BoundaryModel) -> str:
         return "Flag no row."
     if model.levels > 1 or not model.score_thresholds:
         return "Flag rows by level."
-    which = str(level_rows(model, [None])[0][-1])
+    (which,) = level_rules(model, 0)
     known = {"never": "Flag no row.", "always": "Flag every row."}
     return known.get(which, f"Flag rows with {which}.")
 
@@ -157,9 +163,19 @@ def figure_name(model: BoundaryModel) -> str:
 def bounds_text(model: BoundaryModel) -> str:
     """Return the bounds as they are written: ``precision >= 0.9``."""
     return " and ".join(
-        f"{name.replace('_', ' ')} {'>=' if name in ('precision', 'recall') else '<='} {bound:g}"
+        f"{name.replace('_', ' ')} {sign(name)} {bound:g}"
         for name, bound in model.objective.subject_to.items()
     )
+
+
+def sign(name: str) -> str:
+    """Return how the bound of a figure is written: at least, or at most."""
+    return ">=" if name in ("precision", "recall") else "<="
+
+
+def within(name: str, value: float, bound: float) -> bool:
+    """Return whether a figure keeps its bound."""
+    return value >= bound if sign(name) == ">=" else value <= bound
 
 
 def rate(value: float | None) -> str:
@@ -274,12 +290,10 @@ def doubts(model: BoundaryModel) -> list[str]:
         for name, bound in bounds.items():
             seen = _seen(model, name)
             share = bound / fit.rows if name == "capacity" and bound >= 1.0 else bound
-            least = name in ("precision", "recall")
-            if seen is not None and (seen < share if least else seen > share):
-                sign = ">=" if least else "<="
+            if seen is not None and not within(name, seen, share):
                 found.append(
                     f"expect {_NAMES.get(name, name)} {rate(seen)} on new data, which misses the "
-                    f"bound {name} {sign} {bound:g}; --confidence certifies a bound"
+                    f"bound {name} {sign(name)} {bound:g}; --confidence certifies a bound"
                 )
     if fit.gap and model.objective.max_gap:
         ((measure, most),) = model.objective.max_gap.items()

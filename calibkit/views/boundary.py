@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -57,19 +56,14 @@ def _answer(model: BoundaryModel, page: Page) -> None:
         )
     else:
         table, header = answer.level_rows(model, rows), ["rows", "positive if"]
+        if model.review_thresholds:
+            header[-1:] = ["block if", "else review if"]
         if model.partition:
             boxes: Sequence[Sequence[object]] = answer.rule_rows(model)
             if model.method == "logistic":  # of which each cell is a level
                 boxes = answer.spread(boxes, page.shown(len(boxes), _SHOWN))
             page.table(["level", "where"], boxes)
             page.say("")
-        if model.review_thresholds:
-            header[-1:] = ["block if", "else review if"]
-            reach = replace(model, score_thresholds=model.review_thresholds)
-            table = [
-                [*row, also[-1]]
-                for row, also in zip(table, answer.level_rows(reach, rows), strict=True)
-            ]
         some = answer.spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
         if model.levels > 1 and not model.partition:
             header = [f"{model.columns['uncertainty'].name} from", "to below", *header]

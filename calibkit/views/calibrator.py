@@ -138,7 +138,6 @@ def view(model: CalibratorModel, page: Page) -> None:
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps = [*zip(model.knots, model.values, strict=True)]
-        page.say("")
         _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
         shared = model.pooled_groups or []
@@ -147,7 +146,6 @@ def view(model: CalibratorModel, page: Page) -> None:
             for name, one in model.groups.items()
         ]
         table += [[name, None, "that of all rows"] for name in shared]
-        page.say("")
         most = 3 if model.knots is not None else 5
         _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
 
@@ -169,6 +167,7 @@ def _some(
     header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
 ) -> None:
     """Print a table: on one screen lines from first to last, else the first ones."""
+    page.say("")
     if page.shown(len(table), most) < len(table):
         page.table(header, spread(table, most))
         page.say(f"Some of {len(table):,} {what}; --all shows more.")

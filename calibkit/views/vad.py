@@ -26,8 +26,7 @@ def lines(model: VadModel) -> list[str]:
         f"{share:.1%} of the variance of {model.members[0]!r} over {cell_text(fit.rows)} rows{weighted}"
         f" is between {len(model.members)} members ({model.replicates}).",
     ]
-    train = fit.train or None
-    if train is not None:
+    if train := fit.train:
         before = "the calibrator" if model.calibrator else repr(model.columns["score"].name)
         lines.append(
             f"After {before}: lambda {fit.lambda_test:.6g} of these rows over "

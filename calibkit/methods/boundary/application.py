@@ -204,8 +204,8 @@ class BoundaryApplier:
                 "a stochastic boundary decides some rows by the hash of a key: name a column that "
                 f"identifies a row by --key, or use --key {ROW_NUMBER}."
             )
-        if not self.random and (request.key is not None or request.seed is not None):
-            raise UsageError("this model is not stochastic; leave --key and --seed out.")
+        if not self.random:
+            request.refuse_key("this model")
         if request.key is None or request.key == ROW_NUMBER:
             return Reads(used, by, request=request)
         source.require([request.key], "--key")

@@ -32,9 +32,8 @@ class HetcalApplier:
 
     def __init__(self, model: HetcalModel) -> None:
         self.model, self.parts = model, model.parts()
-        self.names, self.categories = model.features(), known_categories(self.parts)
-        described = {column.name: column for column in model.columns.values()}
-        self.columns = [described[name] for name in self.names]
+        self.columns, self.categories = model.features(), known_categories(self.parts)
+        self.names = [column.name for column in self.columns]
         # A boosted model has the score for a last feature.
         names = [*self.names, *([SCORE_FEATURE] if model.partition == "boosted" else [])]
         self.routes = [Routes.of(part.tree, names, self.categories) for part in self.parts]

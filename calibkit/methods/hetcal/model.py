@@ -8,7 +8,7 @@ import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.maps.model import Candidate, ScoreMap
-from calibkit.models.model import Model, known
+from calibkit.models.model import Column, Model, known
 from calibkit.options.calibrate import SCORE_METHODS
 
 PARTITIONS = ("tree", "forest", "boosted", "sequential")
@@ -269,15 +269,13 @@ class HetcalModel(Model):
         assert self.tree is not msgspec.UNSET and self.maps is not msgspec.UNSET
         return [PartitionPart(tree=self.tree, maps=self.maps)]
 
-    def features(self) -> list[str]:
-        """Return the names of the features that some split uses, in the order of `columns`."""
+    def features(self) -> list[Column]:
+        """Return the features that some split uses, in the order of `columns`."""
         used = {node.feature for part in self.parts() for node in part.tree}
-        return [name for name in self._kinds() if name in used]
+        return [column for column in self._features() if column.name in used]
 
-    def _kinds(self) -> dict[str, str | None]:
-        """Return the kind of each feature column."""
-        columns = self.columns.items()
-        return {column.name: column.kind for role, column in columns if role.startswith("feature")}
+    def _features(self) -> list[Column]:
+        return [one for role, one in self.columns.items() if role.startswith("feature")]
 
     def check(self) -> None:
         """Raise `ModelError` where nodes, maps and columns do not fit together."""
@@ -296,8 +294,9 @@ class HetcalModel(Model):
             raise ModelError(f"'clip' is in [0, 0.5), not {self.clip}")
         if self.precalibrate is not None:
             self.precalibrate.check()
+        kinds = {column.name: column.kind for column in self._features()}
         for part in self.parts():
-            _check_tree(part, self._kinds(), self.partition)
+            _check_tree(part, kinds, self.partition)
 
 
 def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: str) -> None:

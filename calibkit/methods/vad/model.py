@@ -111,9 +111,13 @@ class VadModel(Model):
             raise ModelError("'calibrator' holds a model of kind 'calibrator'")
 
     def lines(self) -> list[tuple[float, float]]:
-        """Return lambda and mean of all rows together, then those of each segment."""
+        """Return factor and offset of each segment, last those of all rows together.
+
+        Below 0 a lambda counts as 0.
+        """
         own = {} if self.groups is None else self.groups.values
-        return [(self.lambda_, self.mean), *((one.lambda_, one.mean) for one in own.values())]
+        found = [*((one.lambda_, one.mean) for one in own.values()), (self.lambda_, self.mean)]
+        return [(max(one, 0.0), (1.0 - max(one, 0.0)) * mean) for one, mean in found]
 
     def inner(self) -> Model:
         """Return the calibrator that comes first."""
