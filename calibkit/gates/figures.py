@@ -389,9 +389,7 @@ def _nothing_matched(
 
 
 def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
-    table: dict[Place, dict[str, Value]] = {}
-    for place, value in _leaves(content["metrics"]):
-        table[place] = {"": value}
+    table = {place: {"": value} for place, value in _leaves(content["metrics"])}
     for path, end in _leaves(content.get("intervals") or {}):
         table.setdefault(path[:-1], {"": None})[path[-1]] = end
     for path, value in _leaves(content.get("differences") or {}):

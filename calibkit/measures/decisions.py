@@ -104,18 +104,14 @@ def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
     return MEASURES[stem(name)], [float(text) for text in parameters.split(",") if text]
 
 
-def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> dict[str, Interval]:
-    """Return the intervals of metrics of decisions, of which all values are defined."""
-    known: dict[str, Interval | None] = {}
-    for name in names:
-        if name not in COUNTS:
-            measure, parameters = _measure(name)
-            known[name] = (
-                _by_slopes(measure, parameters, found, level)
-                if measure.share is None
-                else _of_share(measure.share, found, level)
-            )
-    return {name: interval for name, interval in known.items() if interval is not None}
+def interval_of(name: str, found: Confusion, level: Level) -> Interval | None:
+    """Return the interval of a metric of decisions whose value is defined; counts have none."""
+    if name in COUNTS:
+        return None
+    measure, parameters = _measure(name)
+    if measure.share is None:
+        return _by_slopes(measure, parameters, found, level)
+    return _of_share(measure.share, found, level)
 
 
 def _of_share(share: Share, found: Confusion, level: Level) -> Interval:

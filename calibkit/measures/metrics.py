@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from calibkit.measures import influence, ranking, reliability
-from calibkit.measures.decisions import Confusion, decision_intervals
+from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
@@ -72,20 +72,21 @@ def intervals(
     level = options.level(data.sample)
     if level is None:
         return {}
-    if isinstance(data, Confusion):
-        return decision_intervals(list(defined), data, level)
     found: dict[str, Interval | None] = {}
-    drawn = _drawn(defined)
-    # Beside the passes over the tally, of which each uses the processors for a part of its time.
-    varied = later(options.threads if drawn else 1, spreads, [data], drawn, options)
-    for name, value in defined.items():
-        how = DEFINED[stem(name)].interval
-        if how == "wilson":
-            found[name] = _of_rate(name, data, level)
-        elif how in ("delong", "influence"):
-            found[name] = _by_influence(name, value, data, level)
-        elif drawn and name in varied():
-            found[name] = _resampled_interval(name, value, varied(), level)
+    if isinstance(data, Confusion):
+        found = {name: interval_of(name, data, level) for name in defined}
+    else:
+        drawn = _drawn(defined)
+        # Beside the passes over the tally, of which each uses the processors for a part of its time.
+        varied = later(options.threads if drawn else 1, spreads, [data], drawn, options)
+        for name, value in defined.items():
+            how = DEFINED[stem(name)].interval
+            if how == "wilson":
+                found[name] = _of_rate(name, data, level)
+            elif how in ("delong", "influence"):
+                found[name] = _by_influence(name, value, data, level)
+            elif drawn and name in varied():
+                found[name] = _resampled_interval(name, value, varied(), level)
     return {name: interval for name, interval in found.items() if interval is not None}
 
 

@@ -342,9 +342,7 @@ class Series:
     def _first(self, terms: int) -> Floats:
         """Return the first coefficients; the number computed doubles, so that it seldom grows."""
         if terms > self._coefficients.size:
-            size = 64
-            while size < terms:
-                size *= 2
+            size = max(64, 1 << (terms - 1).bit_length())
             self._coefficients = self._sums(size) / self._view.total
         return self._coefficients[:terms]
 

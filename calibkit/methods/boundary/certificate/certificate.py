@@ -95,17 +95,13 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         data = in_cells(data, options.several, fitting.cells)
         split = replace(split, rows=_in_leaves(data.only(index), rows, leaves))
     limits = evidence.limits_of(split, options)
-    stack = Stack(("",), (), (np.arange(data.score.size),))
+    stack = Stack(("",), (), np.zeros(data.score.size, np.int64))
     if options.by is not None:
         # As the part that fits has them: the other one must not say what is tested on it.
         times = np.bincount(index[split.fits], minlength=data.score.size) / split.fits.mean()
         stack = split_rows(data, options, times)
-    code = np.empty(data.score.size, np.int64)
-    for own, places in enumerate(stack.rows):
-        code[places] = own
-    code = code[index]
     if peeled is None:
-        known = _stretches(split, code, options, stack)
+        known = _stretches(split, stack.code[index], options, stack)
     else:
         every = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
         known = [evidence.Stretch(0, peeled[0], *every)]
@@ -122,8 +118,8 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
             if options.by is None:
                 fitted[""] = _fitted(data, options, stretch.path, places.tolist(), leaves)
             elif places[column] >= 0:
-                part = data.only(stack.rows[stretch.segment])
                 name = stack.names[stretch.segment]
+                part = data.only(np.flatnonzero(stack.code == stretch.segment))
                 fitted[name] = _fitted(part, options, stretch.path, [int(places[column])])
     certificate = _certificate(options, split, limits)
     found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
@@ -253,7 +249,7 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
         return
     chain = max(chains, key=lambda one: one.power)
     target, needed = options.target, chain.rows_needed(rows)
-    looser = _promise(evidence.quantities_of(options)[0].name, 0.0).side == "upper"
+    looser = not evidence.quantities_of(options)[0].at_least
     looser_bound = f"{'raise' if looser else 'lower'} {'a' if target.review else 'the'} bound"
     if target.gap is not None:
         looser_bound += ", allow a larger gap"
@@ -315,9 +311,9 @@ def _assembled(
             "fpr": seen.false_positive_rate,
             "capacity": seen.selected / model.fit.rows,
         }
-        for one in options.target.each:  # but for rounding
-            slack = (rates[one.option] or 0.0) - float(one.bound or 0.0)
-            met.append((slack if one.option in ("precision", "recall") else -slack) >= -1e-12)
+        for one in evidence.quantities_of(options):  # but for rounding
+            slack = (rates[one.name] or 0.0) - float(one.bound)
+            met.append((slack if one.at_least else -slack) >= -1e-12)
         model.fit.bound_met = all(met)
     assert model.provenance is not None and first.provenance is not None
     said = {**first.provenance.options, "by": options.by, "bound": options.bound}

@@ -389,8 +389,7 @@ class Evidence(Struct, frozen=True, dict=True):
     @cached_property
     def _sizes(self) -> Int64s:
         """Rows and positives of each segment in the part that certifies."""
-        label = self.split.certifying.label
-        assert label is not None
+        label = self.split.certifying.labels
         own = [one.testing for one in self.stretches]
         return np.array([(rows.size, np.count_nonzero(label[rows])) for rows in own], np.int64)
 

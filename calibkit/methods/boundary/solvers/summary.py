@@ -48,8 +48,13 @@ class Stack(Struct, frozen=True):
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]  # the values of the column that share the segment of all others
-    rows: tuple[Int64s, ...] = ()  # of each segment, until they are counted
+    code: Int64s  # the segment of each row, until they are counted
     levels: tuple[binning.Levels, ...] = ()  # of each segment, when they are
+
+    @property
+    def rows(self) -> list[Int64s]:
+        """The rows of each segment."""
+        return [np.flatnonzero(self.code == own) for own in range(len(self.names))]
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
