@@ -120,13 +120,11 @@ def probabilities(
         thresholds = level_thresholds(rule)
         chance = (own >= thresholds[level]).astype(np.float64)
         if rule.randomise is not msgspec.UNSET and rule.tie_probability is not msgspec.UNSET:
-            share = np.array(rule.tie_probability)[level]
-            if rule.randomise == "tie":
-                chance = np.where(own == thresholds[level], share, chance)
-            else:
+            within = own == thresholds[level]
+            if rule.randomise == "block":
                 assert rule.random_thresholds is not msgspec.UNSET
                 within = (chance == 0.0) & (own >= threshold_values(rule.random_thresholds)[level])
-                chance = np.where(within, share, chance)
+            chance = np.where(within, np.array(rule.tie_probability)[level], chance)
         found[rows] = chance
     return found
 

@@ -419,9 +419,8 @@ def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -
         chance = found.probability or float(lows[0] is not None)
         rule |= {"score_thresholds": lows, "tie_probability": [chance]}
         return rule | {"random_thresholds": [None] * len(lows)}
-    for place, narrow in enumerate(thresholds):
-        if not found.probability or narrow == lows[place]:
-            lows[place] = None
+    known = zip(lows, thresholds, strict=True)
+    lows = [low if found.probability and low != narrow else None for low, narrow in known]
     chances = [0.0 if low is None else found.probability for low in lows]
     return rule | {"random_thresholds": lows, "tie_probability": chances}
 

@@ -190,13 +190,6 @@ def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     return take
 
 
-def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
-    """Return the best number of selected rows, in units, from the table of all of them."""
-    reachable = np.flatnonzero(best >= 0)
-    picked = goal.pick(reachable * unit, best[reachable])
-    return int(reachable[picked]) if picked >= 0 else 0
-
-
 def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     """Return the best boundary by a table over levels.
 
@@ -213,7 +206,9 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     def pick(best: Int64s) -> int:
         if name.startswith("ew"):
             return _pick_bins(best, int(totals.sum()), goal)
-        return _pick_rows(best, prefixes.rows_unit, goal)
+        reachable = np.flatnonzero(best >= 0)  # numbers of selected rows, in units
+        picked = goal.pick(reachable * prefixes.rows_unit, best[reachable])
+        return int(reachable[picked]) if picked >= 0 else 0
 
     if not name.endswith("-mono"):
         tables = LevelTables.fill(gains, costs)
