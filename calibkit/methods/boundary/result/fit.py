@@ -330,7 +330,7 @@ def describe(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
         columns=columns,
-        objective=_objective(options.target),
+        objective=objective_of(options.target),
         fit=fit,
         provenance=summary.origin,
         **rule,
@@ -446,7 +446,8 @@ def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:
     }
 
 
-def _objective(target: Target) -> parts.Objective:
+def objective_of(target: Target) -> parts.Objective:
+    """Return what is reached for, as models say it."""
     found = parts.Objective(subject_to={})
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
@@ -457,7 +458,7 @@ def _objective(target: Target) -> parts.Objective:
             found.review_cost = float(asked.costs[2])
     elif target.bound is not None:
         found.maximize = GOALS[target.option].maximised
-        found.subject_to = {target.option: float(target.bound)}
+        found.subject_to = {one.option: float(one.bound) for one in target.each if one.bound}
         if target.gap is not None:
             found.max_gap = {target.gap.measure: float(target.gap.most)}
     elif target.option == "minimize":
