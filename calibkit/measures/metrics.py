@@ -100,8 +100,7 @@ def differences(
 ) -> dict[str, Interval]:
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
-    sample = other.sample
-    level = options.level(sample)
+    level = options.level(other.sample)
     if level is None:
         return {}
     found: dict[str, Interval] = {}
@@ -115,7 +114,7 @@ def differences(
         elif DEFINED[stem(name)].contributions and _enough(name, other):
             contribution = influence.row_contributions(name, other)
             contribution -= influence.row_contributions(name, baseline)
-            square = influence.rows_variance(contribution, sample, other.settings)
+            square = influence.rows_variance(contribution, other)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
     return found
@@ -154,7 +153,7 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
             return None
         contribution = influence.row_contributions("log_loss", view) / own
         contribution -= influence.row_contributions("log_loss", base) / other
-        error = math.sqrt(influence.rows_variance(contribution, view.sample, view.settings))
+        error = math.sqrt(influence.rows_variance(contribution, view))
         return Interval(*influence.on_scale(value, level.reach * error * (1.0 + value), "log1p"))
     if not _enough(name, view):
         return None
@@ -174,7 +173,7 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
         return None
     rate = view.positives / view.total
     rows = view.total * view.unit.size
-    if influence.by_rows(view.sample, view.settings):
+    if view.by_rows:
         rows = influence.effective_rows(rate, influence.variance("base_rate", view), view.sample)
     low, high = score_limits(rate, rows, level.reach)
     if name == "brier_uncertainty":
