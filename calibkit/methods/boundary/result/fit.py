@@ -281,10 +281,8 @@ def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     if found.leaves is not None:  # of which none is to be empty
         _, first, places = np.unique(found.leaves, return_index=True, return_inverse=True)
         leaves, levels = places.astype(np.uint16), first.size
-        found, tally = (
-            replace(found.at(first), leaves=leaves),
-            summary.tally.coarser(leaves, levels),
-        )
+        found = replace(found.at(first), leaves=leaves)
+        tally = summary.tally.coarser(leaves, levels)
     elif (surface := found.surface) and not surface.uncertainty and not surface.product:
         surface = replace(surface, ranks=np.array([0.5]))
         found = replace(found.at(slice(1)), surface=surface)
