@@ -38,6 +38,7 @@ from calibkit.methods.boundary.solvers.methods import Plan, classes_of, goal_of,
 from calibkit.models.model import Column, Provenance, Resolution
 from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import Target
 from calibkit.runtime.threads import later
 from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.tally import Tally, count_rows
@@ -191,7 +192,7 @@ def count_over(
     return count_at(rows, level, levels.count, values, threads=threads)
 
 
-def described_columns(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
+def described_columns(rows: ScoreRows, target: Target) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
     columns = binning.grid_columns(rows) | {
@@ -203,7 +204,7 @@ def described_columns(rows: ScoreRows, values: Values | None = None) -> dict[str
             columns[role] = Column(name, dtype=str(one.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
-    return columns if values is None else columns | values.columns
+    return columns | {role: Column(name) for role, name in target.value_columns.items()}
 
 
 # ---------------------------------------------------------------- counting
@@ -253,7 +254,7 @@ def summarise(
         tally=tally,
         levels=levels,
         single=single,
-        columns=described_columns(data, values),
+        columns=described_columns(data, options.target),
         **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
         grid=grid,
         dealt=None if whole else data,
