@@ -311,7 +311,7 @@ def figures(content: Mapping[str, Any]) -> Figures:
     table: dict[Place, dict[str, Value]] = {}
     for path, value in leaves:
         table.setdefault(path, {})[""] = value
-        if path[-1] in ("low", "high", "delta"):
+        if path[-1] in PARTS:
             table.setdefault(path[:-1], {})[path[-1]] = value
     return Figures(kind if isinstance(kind, str) else "result", table, named=False)
 
@@ -365,7 +365,7 @@ def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list
 
 
 def _nothing_matched(
-    expression: Expression, results: Sequence[Figures], file: str | None = None
+    expression: Expression, results: Sequence[Figures], file: str | None
 ) -> UsageError:
     """Return the error for an expression that means nothing in some results."""
     addresses = [expression.left]
@@ -389,9 +389,7 @@ def _nothing_matched(
 
 
 def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
-    table: dict[Place, dict[str, Value]] = {}
-    for place, value in _leaves(content["metrics"]):
-        table[place] = {"": value}
+    table = {place: {"": value} for place, value in _leaves(content["metrics"])}
     for path, end in _leaves(content.get("intervals") or {}):
         table.setdefault(path[:-1], {"": None})[path[-1]] = end
     for path, value in _leaves(content.get("differences") or {}):

@@ -9,13 +9,12 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Numbers, UInt16s
-from calibkit.bins.binning import MOST_LEVELS, Grid, grid_levels
+from calibkit.bins.binning import MOST_LEVELS, Grid, bins_within, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
 from calibkit.numerics.distributions import critical_value
 from calibkit.options.metrics import Settings
-from calibkit.summaries.edges import assign
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.distributions import normal_quantile
 from calibkit_kernels.tally import fill_grid
@@ -39,14 +38,9 @@ def place(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> Cells:
         raise UsageError(
             f"--grid has {levels} x {columns} cells; ECE@j takes at most {MOST_LEVELS:,}."
         )
-    level, edges = grid_levels(grid, score, uncertainty), grid.score_edges
-    if edges.shape[0] == 1:  # one set of edges does for all levels
-        column = assign(score, float(grid.score_min[0]), edges[0])
-    else:
-        column = np.zeros(score.size, np.uint16)
-        for own in np.flatnonzero(~np.isnan(edges).any(axis=1)):
-            rows = np.flatnonzero(level == own)
-            column[rows] = assign(score[rows], float(grid.score_min[own]), edges[own])
+    level = grid_levels(grid, score, uncertainty)
+    outer = level if grid.score_min.size > 1 else np.zeros_like(level)  # else all levels are alike
+    column = bins_within(score, outer, grid.score_min, grid.score_edges)
     return Cells((level * np.uint16(columns) + column).astype(np.uint16), levels, columns)
 
 

@@ -19,18 +19,17 @@ import polars as pl
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers
-from calibkit.columns.weights import ROW, Unit, in_units
+from calibkit.columns.weights import ROW, in_units
 from calibkit.errors import UsageError
 from calibkit.measures.influence import (
     Level,
-    by_rows,
     class_contributions,
     effective_rows,
     on_scale,
     rows_variance,
 )
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import Sample, View
+from calibkit.measures.views import Sample, Slice, View
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
 from calibkit.numerics.hashes import BOOTSTRAP, stream
@@ -41,15 +40,10 @@ from calibkit.options.metrics import Settings, stem
 _ROUNDED: Final = 1e-12
 
 
-class Confusion(Struct, frozen=True, kw_only=True):
-    """Decisions against labels in one slice."""
+class Confusion(Slice, frozen=True, kw_only=True):
+    """Decisions (`Sample.score`: 0 or 1) against labels in one slice."""
 
-    name: str
-    part: str
     cells: Cells  # rows, in units of weight; 0 / 0 is NaN
-    sample: Sample  # the rows; `Sample.score` is the decision, 0 or 1
-    unit: Unit = ROW  # what one unit is worth
-    settings: Settings = Settings()
 
 
 def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Confusion:
@@ -104,32 +98,27 @@ def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
     return MEASURES[stem(name)], [float(text) for text in parameters.split(",") if text]
 
 
-def decision_intervals(names: Sequence[str], found: Confusion, level: Level) -> dict[str, Interval]:
-    """Return the intervals of metrics of decisions, of which all values are defined."""
-    known: dict[str, Interval | None] = {}
-    for name in names:
-        if name not in COUNTS:
-            measure, parameters = _measure(name)
-            known[name] = (
-                _by_slopes(measure, parameters, found, level)
-                if measure.share is None
-                else _of_share(measure.share, found, level)
-            )
-    return {name: interval for name, interval in known.items() if interval is not None}
+def interval_of(name: str, found: Confusion, level: Level) -> Interval | None:
+    """Return the interval of a metric of decisions whose value is defined; counts have none."""
+    if name in COUNTS:
+        return None
+    measure, parameters = _measure(name)
+    if measure.share is None:
+        return _by_slopes(measure, parameters, found, level)
+    return _of_share(measure.share, found, level)
 
 
 def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
     """Return the interval of a share of rows, or of a rising function of one."""
     hits, of = found.cells.sum(share.above), found.cells.sum(share.below)
-    rate, rows = hits / of, of * found.unit.size
-    sample, settings = found.sample, found.settings
-    if by_rows(sample, settings):
+    rate, rows, sample = hits / of, of * found.unit.size, found.sample
+    if found.by_rows:
         above, below = (
             [cell in side.split() for cell in ("tn", "fn", "fp", "tp")]
             for side in (share.above, share.below)
         )
         shares = [(a - rate * b) / rows for a, b in zip(above, below, strict=True)]
-        variance = rows_variance(class_contributions(shares, sample), sample, settings)
+        variance = rows_variance(class_contributions(shares, sample), found)
         inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
         rows = effective_rows(rate, variance, sample.rows_of(inside))
     return Interval(*map(share.value, score_limits(rate, rows, level.reach)))
@@ -151,7 +140,7 @@ def _by_slopes(
     if low < value < high:
         slopes = measure.slopes((tp, fp, fn, tn), *parameters)[::-1].tolist()
         contributions = class_contributions(slopes, found.sample)
-        variance = rows_variance(contributions, found.sample, found.settings)
+        variance = rows_variance(contributions, found)
     reach = level.reach * math.sqrt(variance)
     if reach < _ROUNDED:
         reach = 0.0

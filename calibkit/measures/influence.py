@@ -21,11 +21,10 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.measures.result import Interval
-from calibkit.measures.views import DEFINED, Sample, Scale, View, once
+from calibkit.measures.views import DEFINED, Sample, Scale, Slice, View, once
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import added, exact_sum
-from calibkit.options.metrics import Settings
 from calibkit_kernels import metrics as kernels
 
 #: Bits of the lower half of a float's digits.
@@ -38,8 +37,8 @@ def variance(metric: str, view: View) -> float:
     `metric`: one with contributions, whose value is defined for this view. `view`: the rows: by
     themselves, in groups, or with sampling weights, as its sample and settings say.
     """
-    if by_rows(view.sample, view.settings):
-        return rows_variance(row_contributions(metric, view), view.sample, view.settings)
+    if view.by_rows:
+        return rows_variance(row_contributions(metric, view), view)
     contributions = DEFINED[metric].contributions
     assert contributions is not None  # only metrics that have some are asked for
     if len(view.blocks) > 1:
@@ -51,17 +50,6 @@ def variance(metric: str, view: View) -> float:
     blocks = [(block,) for block in range(len(view.blocks))]
     (total,) = added(view.each(squares, view.count, view.positive, given=blocks))
     return float(total) / view.unit.size
-
-
-def by_rows(sample: Sample, settings: Settings) -> bool:
-    """Whether rows are no units of their own that the tally could count."""
-    return sample.group is not None or sampled(sample, settings)
-
-
-def sampled(sample: Sample, settings: Settings) -> bool:
-    """Whether a row stands for others, so that its weight is no number of rows."""
-    rescaled = settings.weight_kind == "sampling" or settings.prevalence is not None
-    return rescaled and sample.weight is not None
 
 
 def row_contributions(metric: str, view: View) -> Floats:
@@ -87,16 +75,16 @@ def entries(view: View) -> Int64s:
     return found
 
 
-def rows_variance(contribution: Floats, sample: Sample, settings: Settings) -> float:
+def rows_variance(contribution: Floats, data: Slice) -> float:
     """Return the variance of a sum over rows from what each contributes, in any order of rows.
 
-    `contribution`: what each row contributes for each unit of its weight. `sample`, `settings`: a
+    `contribution`: what each row contributes for each unit of its weight. `data`: the rows, of which a
     weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group are
     summed first.  G groups or sampled rows have the factor G / (G - 1).  Under ``--prevalence`` the
     weight of each class is fixed, so that contributions are centred within the classes.
     """
-    weight = sample.weight
-    if not by_rows(sample, settings):
+    sample, weight = data.sample, data.sample.weight
+    if not data.by_rows:
         if weight is None:
             return exact_sum(contribution, contribution)
         # In two halves, whose products with numbers of rows are exact: counted or written out, rows
@@ -105,7 +93,7 @@ def rows_variance(contribution: Floats, sample: Sample, settings: Settings) -> f
         halves = np.concatenate([high * weight, (contribution - high) * weight])
         return exact_sum(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
-    if settings.prevalence is not None and weight is not None:
+    if data.settings.prevalence is not None and weight is not None:
         for value in (0, 1):
             own = sample.label == value
             if total := exact_sum(weight[own]):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from calibkit.measures import influence, ranking, reliability
-from calibkit.measures.decisions import Confusion, decision_intervals
+from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
@@ -72,20 +72,21 @@ def intervals(
     level = options.level(data.sample)
     if level is None:
         return {}
-    if isinstance(data, Confusion):
-        return decision_intervals(list(defined), data, level)
     found: dict[str, Interval | None] = {}
-    drawn = _drawn(defined)
-    # Beside the passes over the tally, of which each uses the processors for a part of its time.
-    varied = later(options.threads if drawn else 1, spreads, [data], drawn, options)
-    for name, value in defined.items():
-        how = DEFINED[stem(name)].interval
-        if how == "wilson":
-            found[name] = _of_rate(name, data, level)
-        elif how in ("delong", "influence"):
-            found[name] = _by_influence(name, value, data, level)
-        elif drawn and name in varied():
-            found[name] = _resampled_interval(name, value, varied(), level)
+    if isinstance(data, Confusion):
+        found = {name: interval_of(name, data, level) for name in defined}
+    else:
+        drawn = _drawn(defined)
+        # Beside the passes over the tally, of which each uses the processors for a part of its time.
+        varied = later(options.threads if drawn else 1, spreads, [data], drawn, options)
+        for name, value in defined.items():
+            how = DEFINED[stem(name)].interval
+            if how == "wilson":
+                found[name] = _of_rate(name, data, level)
+            elif how in ("delong", "influence"):
+                found[name] = _by_influence(name, value, data, level)
+            elif drawn and name in varied():
+                found[name] = _resampled_interval(name, value, varied(), level)
     return {name: interval for name, interval in found.items() if interval is not None}
 
 
@@ -99,8 +100,7 @@ def differences(
 ) -> dict[str, Interval]:
     """Return the intervals of paired differences, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
-    sample = other.sample
-    level = options.level(sample)
+    level = options.level(other.sample)
     if level is None:
         return {}
     found: dict[str, Interval] = {}
@@ -114,7 +114,7 @@ def differences(
         elif DEFINED[stem(name)].contributions and _enough(name, other):
             contribution = influence.row_contributions(name, other)
             contribution -= influence.row_contributions(name, baseline)
-            square = influence.rows_variance(contribution, sample, other.settings)
+            square = influence.rows_variance(contribution, other)
             reach = level.reach * math.sqrt(square)
             found[name] = Interval(value - reach, value + reach)
     return found
@@ -153,7 +153,7 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
             return None
         contribution = influence.row_contributions("log_loss", view) / own
         contribution -= influence.row_contributions("log_loss", base) / other
-        error = math.sqrt(influence.rows_variance(contribution, view.sample, view.settings))
+        error = math.sqrt(influence.rows_variance(contribution, view))
         return Interval(*influence.on_scale(value, level.reach * error * (1.0 + value), "log1p"))
     if not _enough(name, view):
         return None
@@ -173,7 +173,7 @@ def _of_rate(name: str, view: View, level: Level) -> Interval | None:
         return None
     rate = view.positives / view.total
     rows = view.total * view.unit.size
-    if influence.by_rows(view.sample, view.settings):
+    if view.by_rows:
         rows = influence.effective_rows(rate, influence.variance("base_rate", view), view.sample)
     low, high = score_limits(rate, rows, level.reach)
     if name == "brier_uncertainty":

@@ -335,18 +335,12 @@ class Series:
     def smoothed(self, sigma: float) -> float:
         """Return smECE_sigma."""
         terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
-        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
-        kernels.damped_series(self._first(terms), sigma, series)
-        return float(kernels.absolute_integral(series))
-
-    def _first(self, terms: int) -> Floats:
-        """Return the first coefficients; the number computed doubles, so that it seldom grows."""
-        if terms > self._coefficients.size:
-            size = 64
-            while size < terms:
-                size *= 2
+        if terms > self._coefficients.size:  # their number doubles, so that it seldom grows
+            size = max(64, 1 << (terms - 1).bit_length())
             self._coefficients = self._sums(size) / self._view.total
-        return self._coefficients[:terms]
+        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
+        kernels.damped_series(self._coefficients[:terms], sigma, series)
+        return float(kernels.absolute_integral(series))
 
     def _sums(self, terms: int) -> Floats:
         view, cells, out = self._view, _CELLS * terms, np.zeros(terms)

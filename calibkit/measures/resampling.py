@@ -18,11 +18,11 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
-from calibkit.measures.influence import IntervalOptions, by_rows, entries, group_sums, sampled
+from calibkit.measures.influence import IntervalOptions, entries, group_sums
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
-from calibkit.measures.views import Sample, View
+from calibkit.measures.views import Slice, View
 from calibkit.numerics.sums import exact_group_sums
-from calibkit.options.metrics import Settings, stem
+from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels.draws import mix
@@ -98,7 +98,7 @@ class Statistics:
         self.score = np.divide(room[:size, 2], rows, out=np.zeros(size), where=rows > 0)
         self.ends = room[:size, 3].astype(np.int64)
         self.share = 1.0
-        if by_rows(view.sample, view.settings) and view.probability is not None:
+        if view.by_rows and view.probability is not None:
             near = _independent(view, _bin_ends(view, "equal-mass"))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
@@ -146,7 +146,7 @@ def _independent(view: View, ends: Int64s) -> Floats:
     the stretch: those that lie in different bins do not make the gap of one of them noisier.
     """
     sample, probability, parts = view.sample, view.probability, ends.size
-    if probability is None or not by_rows(sample, view.settings):
+    if probability is None or not view.by_rows:
         return np.ones(parts)
     part = _places(view, ends)
     weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
@@ -270,13 +270,14 @@ class Units(Struct, frozen=True):
         return tables
 
 
-def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Units:
+def units_of(data: Slice, cell: tuple[Int64s, ...]) -> Units:
     """Return the units of some rows; each has its number by what it is, not by where it stands.
 
     Rows by themselves that stand in the same cells with one label are one unit, whose number has the
     mean and variance of the sum of its rows' own: of weights that count rows their sum, of sampling
     weights the square of their sum over the sum of their squares.
     """
+    sample = data.sample
     label = sample.label.astype(np.int64)
     weight = np.ones(label.size) if sample.weight is None else sample.weight
     if sample.group is not None:
@@ -289,7 +290,7 @@ def units_of(sample: Sample, settings: Settings, cell: tuple[Int64s, ...]) -> Un
     first, sorted_weight = order[starts], weight[order]
     total = np.add.reduceat(sorted_weight, starts)
     each = np.ones(starts.size)
-    if sampled(sample, settings):
+    if data.sampled:
         square = np.add.reduceat(sorted_weight * sorted_weight, starts)
         each = np.divide(square, total, out=np.zeros(starts.size), where=total > 0)
     mean = np.divide(total, each, out=np.zeros(starts.size), where=each > 0)
@@ -306,15 +307,14 @@ def spreads(
     with defined values.
     """
     *paired, last = views
-    rows = by_rows(last.sample, last.settings)
-    most = FEW_CELLS if rows else MOST_CELLS
+    most = FEW_CELLS if last.by_rows else MOST_CELLS
     if paired:
         most = FEW_CELLS if last.sample.rows <= _MANY_ROWS else PAIR_CELLS
     both = [Statistics(view, metrics, most) for view in views]
     own = [one.table for one in both]
-    if rows or paired:
+    if last.by_rows or paired:
         cell = tuple(_places(v, s.ends) for v, s in zip(views, both, strict=True))
-        units = units_of(last.sample, last.settings, cell)
+        units = units_of(last, cell)
     else:  # the positive and the negative rows of each cell
         every = np.arange(own[0].size)
         units = Units(own[0].ravel(), every, 1 - every % 2, np.ones(every.size), (every // 2,))

@@ -56,20 +56,36 @@ class Sample(Struct, frozen=True):
         return Sample(**{name: own[kept] for name, own in columns.items()})
 
 
-class View(Struct, frozen=True, kw_only=True, dict=True):
-    """One score in one slice."""
+class Slice(Struct, frozen=True, kw_only=True):
+    """A score, or decisions, in one slice of the rows."""
 
     #: The score and the slice, such as ``all`` or ``top:0.1``.
     name: str
     part: str
+    #: The rows.  Two scores of one slice have the same rows in the same order.
+    sample: Sample
+    unit: Unit = ROW  # what one unit of weight is worth
+    settings: Settings = Settings()  # the options that shape metrics
+
+    @property
+    def sampled(self) -> bool:
+        """Whether a row stands for others, so that its weight is no number of rows."""
+        rescaled = self.settings.weight_kind == "sampling" or self.settings.prevalence is not None
+        return rescaled and self.sample.weight is not None
+
+    @property
+    def by_rows(self) -> bool:
+        """Whether rows are no units of their own that a tally could count."""
+        return self.sample.group is not None or self.sampled
+
+
+class View(Slice, frozen=True, kw_only=True, dict=True):
+    """One score in one slice."""
+
     score: Numbers  # the distinct scores, falling, as read (float32 or float64)
     #: Rows and positive rows (in units of weight) of each distinct score: uint8, int32 or int64.
     count: Numbers
     positive: Numbers
-    #: The rows.  Two scores of one slice have the same rows in the same order.
-    sample: Sample
-    unit: Unit = ROW  # what one unit of `count` is worth
-    settings: Settings = Settings()  # the options that shape metrics
     #: The share of positives among *all* rows, what `lift` compares with; None if there are none.
     base_rate: float | None = None
     #: The same slice under the baseline score, what `log_loss_reduction` compares with.

@@ -135,7 +135,7 @@ def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
 def test_rows_that_certify_take_no_part_in_cells_and_leaves() -> None:
     from calibkit.columns.columns import read_score_rows
     from calibkit.files.frames import open_frame
-    from calibkit.methods.boundary.certificate.certificate import _leaves
+    from calibkit.methods.boundary.certificate.certificate import _over_leaves
     from calibkit.methods.boundary.certificate.evidence import Split
     from calibkit.options.boundary import BoundaryOptions
 
@@ -154,7 +154,8 @@ def test_rows_that_certify_take_no_part_in_cells_and_leaves() -> None:
         read = read_score_rows(
             open_frame(one, "rows"), options.columns, others=["a", "b"], uncertainty=False
         )
-        cells, leaves = _leaves(Split(read, fits), options)
+        split, index = Split(read, fits), np.arange(read.score.size)
+        cells, _, leaves = _over_leaves(read, index, split, options)
         assert cells.cells is not None
         found.append((leaves.tolist(), [own.tolist() for own in cells.cells.edges]))
     assert found[0] == found[1] and max(found[0][0]) > 0

@@ -15,7 +15,7 @@ from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals, tally_totals
 from calibkit.methods.boundary.solvers.cells import (
     _natural_breaks,
-    best_cell_cut,
+    best_cut,
     fit_cells,
     leaves_of,
 )
@@ -65,7 +65,7 @@ def test_lines_are_those_of_a_regression_on_rows() -> None:
 def test_the_cut_is_the_best_of_all_cuts(seed: int, precision: str) -> None:
     tally, z, cell, label = draw(150, seed)
     goal = RecallAtPrecision(decimal_bound(precision), Totals(150, int(label.sum())))
-    found = best_cell_cut(tally, goal, shape=SHAPE)
+    found = best_cut(tally, goal, shape=SHAPE)
     lines = fit_cells(tally, SHAPE)
     values = (lines[cell, 0] + lines[cell, 1] * z).astype(np.float32)
     best = max(

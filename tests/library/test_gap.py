@@ -15,7 +15,6 @@ from calibkit.methods.boundary.problem.goals import CountGoal, tally_totals
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Tally
 from tests.library.samples import Row, tally_of
 
@@ -45,7 +44,7 @@ def goal_of(tally: Tally, asked: tuple[str, str, str, str], within: int = 1) -> 
     wanted = decimal_bound(bound, most=None)
     goal = GOALS[name](wanted, tally_totals(tally))
     assert isinstance(goal, CountGoal)
-    return WithinGap(goal, Gap(measure, decimal_bound(most)), within)
+    return WithinGap(goal, measure, Fraction(most), tally.levels // within)
 
 
 def best(rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3) -> float | None:
@@ -82,7 +81,7 @@ def rates_differ(
     for first in range(0, len(choice), within):
         own = [row for row in rows if first <= row[1] < first + within]
         selected, hits = (sum(one[k] for one in choice[first : first + within]) for k in (0, 1))
-        recall = goal.asked.measure == "recall"
+        recall = goal.measure == "recall"
         whole = sum(r[3] for r in own if r[2] == recall)
         if whole:
             rates.append(Fraction(hits if recall else selected - hits, whole))

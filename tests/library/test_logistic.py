@@ -12,7 +12,8 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.methods.boundary.application import decide, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.solvers.logistic import best_cut, distinct, fit_surface, surface_cut
+from calibkit.methods.boundary.solvers.cells import best_cut
+from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface, surface_cut
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics import sums
 from calibkit.options.objective import read_target

@@ -78,7 +78,7 @@ style.py AxesSheet.panels | share = f'{100 * height / heights[0]:g}%' | share = 
 streams.py held | scratch.close() | pass | an unbuffered file that nobody writes to any more, closed when it is forgotten
 tally.py count_rows | if weight is None and gain is None: | if weight is not None and gain is None: | the width of counts in memory, never their values
 row_store.py _Watch.__init__ | self._budget = 0 | self._budget = 1 | set before it is read
-paths.py _plain_path | found = np.clip(probability_of(found), LEAST, 1.0 - LEAST) | found = np.clip(probability_of(found), LEAST, 1.5 - LEAST) | what lies above is never selected, whatever stands there before
+paths.py _plain_cuts | found = np.clip(probability_of(found), LEAST, 1.0 - LEAST) | found = np.clip(probability_of(found), LEAST, 1.5 - LEAST) | what lies above is never selected, whatever stands there before
 bootstrap.py corp_statistics | out[2] = noise / total if total > 0.0 else math.nan | out[2] = noise / total if total >= 0.0 else math.nan | 0 / 0 is NaN as well
 edges.py order_statistics | if values.size >= _SHORT: | if False: | a short cut for many values: the same ones
 rows.py _watched | if quantiles is not None and counts is not None: | if quantiles is not None or counts is not None: | a reference has both, or neither

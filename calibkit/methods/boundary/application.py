@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from calibkit.columns.segments import known_codes
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Segment, Threshold, threshold_value
+from calibkit.methods.boundary.result.parts import Segment, threshold_values
 from calibkit.models.kinds import ACTIONS, LEVEL, Reads, Request, find_columns
 from calibkit.summaries.edges import assign
 from calibkit_kernels.maps import margins
@@ -56,10 +56,6 @@ def spread_of(model: BoundaryModel, arrays: Mapping[str, Numbers]) -> Numbers | 
         return arrays.get("uncertainty")
     edges = tuple(np.array(own, np.float64) for own in model.partition.edges)
     return CellGrid(tuple(model.spreads), edges).of([arrays[role] for role in model.spreads])
-
-
-def _numbers(thresholds: Sequence[Threshold]) -> Floats:
-    return np.array([threshold_value(value) for value in thresholds])
 
 
 def level_thresholds(model: BoundaryModel) -> Floats:
@@ -124,13 +120,11 @@ def probabilities(
         thresholds = level_thresholds(rule)
         chance = (own >= thresholds[level]).astype(np.float64)
         if rule.randomise is not msgspec.UNSET and rule.tie_probability is not msgspec.UNSET:
-            share = np.array(rule.tie_probability)[level]
-            if rule.randomise == "tie":
-                chance = np.where(own == thresholds[level], share, chance)
-            else:
+            within = own == thresholds[level]
+            if rule.randomise == "block":
                 assert rule.random_thresholds is not msgspec.UNSET
-                within = (chance == 0.0) & (own >= _numbers(rule.random_thresholds)[level])
-                chance = np.where(within, share, chance)
+                within = (chance == 0.0) & (own >= threshold_values(rule.random_thresholds)[level])
+            chance = np.where(within, np.array(rule.tie_probability)[level], chance)
         found[rows] = chance
     return found
 
@@ -139,7 +133,8 @@ def reviewed(model: BoundaryModel, score: Numbers, uncertainty: Numbers | None) 
     """Return which rows are reviewed: below the threshold of block, and not below that of review."""
     assert model.review_thresholds is not msgspec.UNSET
     level, lowest = row_levels(model, score, uncertainty), level_thresholds(model)
-    return (score >= _numbers(model.review_thresholds)[level]) & ~(score >= lowest[level])
+    review = threshold_values(model.review_thresholds)
+    return (score >= review[level]) & ~(score >= lowest[level])
 
 
 def draw(chance: Floats, keys: pl.Series, seed: int) -> UInt8s:

@@ -58,7 +58,6 @@ from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no
 from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.boundary.solvers import prefixes, three_way
 from calibkit.methods.boundary.solvers.cells import leaves_of
-from calibkit.methods.boundary.solvers.gap import WithinGap
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.methods import Plan, plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
@@ -200,8 +199,7 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
             own = summary.deal(classes)
         else:
             own = replace(summary, tally=dealt).over_own_levels().tally
-        alike = goal.over(summary.planned.levels) if isinstance(goal, WithinGap) else goal
-        checked, beside = figures.cross_validate(own, summary.planned, alike), None
+        checked, beside = figures.cross_validate(own, summary.planned, goal), None
         if checked.found and not goal.uses_gain and not isinstance(goal, three_way.ThreeWay):
             scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
             beside = margins(own, checked, probability=scale == "probability")

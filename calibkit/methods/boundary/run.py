@@ -202,21 +202,20 @@ def read_test_rows(
     """
     if options.test is None:
         return None
+    dialect, fitted_in = Dialect(), None
     if isinstance(data, ScoreRows):
-        columns, dtype = data.options, str(data.score.dtype)
+        columns, dtype, fitted_in = data.options, str(data.score.dtype), data.cells
+        dialect = data.source.dialect if data.source else dialect
     else:
         score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
         name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
         columns = dataclasses.replace(options.columns, score=score.name, uncertainty=name)
         dtype = score.dtype or dtype
-    fitted_on = data.source if isinstance(data, ScoreRows) else None
-    dialect = Dialect() if fitted_on is None else fitted_on.dialect
     source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
     others = list(_beside(dataclasses.replace(options, groups=None, time=None), source).values())
     several = options.several
     rows = read_score_rows(source, columns, others=others, uncertainty=not several)
-    fitted = data.cells if isinstance(data, ScoreRows) else None
-    return in_cells(rows, several, fitted) if several else rows
+    return in_cells(rows, several, fitted_in) if several else rows
 
 
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:

@@ -117,8 +117,7 @@ def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None =
         names.append(OTHER)
     place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
     code = np.array([place[name] for name in segments.names])[segments.code]
-    rows = tuple(np.flatnonzero(code == own) for own in range(len(names)))
-    return Stack(tuple(names), tuple(pooled), rows)
+    return Stack(tuple(names), tuple(pooled), code)
 
 
 def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
@@ -145,7 +144,7 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
         own_levels.append(levels)
     levels_of_all = planned.levels * len(split.names)
     tally = count_at(data, level, levels_of_all, base.values, threads=options.workers)
-    stack = replace(split, rows=(), levels=tuple(own_levels))
+    stack = replace(split, code=split.code[:0], levels=tuple(own_levels))
     counted = replace(base, tally=tally, single=tally, levels=None, level=level)
     return replace(counted, planned=planned, stack=stack)
 

@@ -35,6 +35,7 @@ from calibkit.methods.boundary.result.fit import (
     FittedBoundary,
     describe,
     flatten,
+    objective_of,
     score_only,
     seen_in_sample,
 )
@@ -90,22 +91,16 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
     split = evidence.deal_rows(rows, options) if peeled is None else peeled[1]
     _need_classes(data, options, split)
     leaves = np.empty(0, np.uint16)
-    if options.several:  # the part that certifies must not say where the leaves are
-        fitting, leaves = _leaves(split, options)
-        data = in_cells(data, options.several, fitting.cells)
-        split = replace(split, rows=_in_leaves(data.only(index), rows, leaves))
+    if options.several:
+        data, split, leaves = _over_leaves(data, index, split, options)
     limits = evidence.limits_of(split, options)
-    stack = Stack(("",), (), (np.arange(data.score.size),))
+    stack = Stack(("",), (), np.zeros(data.score.size, np.int64))
     if options.by is not None:
         # As the part that fits has them: the other one must not say what is tested on it.
         times = np.bincount(index[split.fits], minlength=data.score.size) / split.fits.mean()
         stack = split_rows(data, options, times)
-    code = np.empty(data.score.size, np.int64)
-    for own, places in enumerate(stack.rows):
-        code[places] = own
-    code = code[index]
     if peeled is None:
-        known = _stretches(split, code, options, stack)
+        known = _stretches(split, stack.code[index], options, stack)
     else:
         every = [np.arange(part.score.size) for part in (split.fitting, split.certifying)]
         known = [evidence.Stretch(0, peeled[0], *every)]
@@ -122,8 +117,8 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
             if options.by is None:
                 fitted[""] = _fitted(data, options, stretch.path, places.tolist(), leaves)
             elif places[column] >= 0:
-                part = data.only(stack.rows[stretch.segment])
                 name = stack.names[stretch.segment]
+                part = data.only(np.flatnonzero(stack.code == stretch.segment))
                 fitted[name] = _fitted(part, options, stretch.path, [int(places[column])])
     certificate = _certificate(options, split, limits)
     found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
@@ -133,31 +128,28 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
         warnings = tuple(f"segment {name!r}: {said}" for name in certificate.failed)
         found = replace(found, warnings=warnings)
     found.model.fit.certificate = certificate
-    found.model.objective.subject_to = {
-        one.name: float(one.bound) for one in evidence.quantities_of(options)
-    }
-    if (gap := options.target.gap) is not None:
-        found.model.objective.max_gap = {gap.measure: float(gap.most)}
+    found.model.objective = objective_of(options.target)
     return found
 
 
-def _leaves(split: evidence.Split, options: BoundaryOptions) -> tuple[ScoreRows, UInt16s]:
-    """Return the part that fits in cells of the uncertainties, and the leaf that it finds for each."""
-    fitting = in_cells(split.fitting, options.several)
-    levels = options.levels or LEAVES
-    if levels == 1 or options.method == "st":
-        assert fitting.cells is not None
-        return fitting, np.zeros(fitting.cells.cells, np.uint16)
-    tally, goal = summarise(fitting, _plain(options, "exact").at_levels(levels)).aim()
-    return fitting, leaves_of(tally, goal, levels)
+def _over_leaves(
+    data: ScoreRows, index: Int64s, split: evidence.Split, options: BoundaryOptions
+) -> tuple[ScoreRows, evidence.Split, UInt16s]:
+    """Return rows in cells of the uncertainties, the parts over leaves of these, and each cell's leaf.
 
-
-def _in_leaves(cells: ScoreRows, rows: ScoreRows, leaves: UInt16s) -> ScoreRows:
-    """Return rows with the number of their leaf as uncertainty."""
-    assert cells.uncertainty is not None
-    leaf = leaves[cells.uncertainty.astype(np.int64)].astype(np.float64)
+    The part that certifies must not say where the leaves are.
+    """
+    fitting, levels = in_cells(split.fitting, options.several), options.levels or LEAVES
+    data = in_cells(data, options.several, fitting.cells)
+    assert data.cells is not None and data.uncertainty is not None
+    leaves = np.zeros(data.cells.cells, np.uint16)
+    if levels > 1 and options.method != "st":
+        tally, goal = summarise(fitting, _plain(options, "exact").at_levels(levels)).aim()
+        leaves = leaves_of(tally, goal, levels)
+    leaf = leaves[data.uncertainty[index].astype(np.int64)].astype(np.float64)
     edges = tuple(float(own) for own in range(1, int(leaves.max()) + 1))
-    return replace(rows, uncertainty=leaf, level_edges=edges or None)
+    rows = replace(split.rows, uncertainty=leaf, level_edges=edges or None)
+    return data, replace(split, rows=rows), leaves
 
 
 def _certificate(
@@ -253,7 +245,7 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
         return
     chain = max(chains, key=lambda one: one.power)
     target, needed = options.target, chain.rows_needed(rows)
-    looser = _promise(evidence.quantities_of(options)[0].name, 0.0).side == "upper"
+    looser = not evidence.quantities_of(options)[0].at_least
     looser_bound = f"{'raise' if looser else 'lower'} {'a' if target.review else 'the'} bound"
     if target.gap is not None:
         looser_bound += ", allow a larger gap"
@@ -315,9 +307,9 @@ def _assembled(
             "fpr": seen.false_positive_rate,
             "capacity": seen.selected / model.fit.rows,
         }
-        for one in options.target.each:  # but for rounding
-            slack = (rates[one.option] or 0.0) - float(one.bound or 0.0)
-            met.append((slack if one.option in ("precision", "recall") else -slack) >= -1e-12)
+        for one in evidence.quantities_of(options):  # but for rounding
+            slack = (rates[one.name] or 0.0) - float(one.bound)
+            met.append((slack if one.at_least else -slack) >= -1e-12)
         model.fit.bound_met = all(met)
     assert model.provenance is not None and first.provenance is not None
     said = {**first.provenance.options, "by": options.by, "bound": options.bound}

@@ -42,7 +42,7 @@ def pairs(selected: Floats, margins: Mapping[str, Floats]) -> Int64s:
     """
     bounding = [margins[name] for name in ("precision", "recall") if name in margins]
     levels = distinct_values(np.concatenate(bounding))[::-1]
-    block = reach = np.empty(0, np.int64)
+    block = reach = np.zeros(levels.size, np.int64)
     kept = np.ones(levels.size, bool)
     if "precision" in margins:
         best_after = np.maximum.accumulate(margins["precision"][::-1])[::-1]
@@ -51,20 +51,16 @@ def pairs(selected: Floats, margins: Mapping[str, Floats]) -> Int64s:
     if "recall" in margins:
         reach = np.searchsorted(np.maximum.accumulate(margins["recall"]), levels, side="left")
         kept &= reach < selected.size
+    levels, block, reach = levels[kept], block[kept], reach[kept]
     if len(bounding) == 1:
-        levels = levels[kept]
         places = np.searchsorted(-margins[REVIEWED], -levels, side="right") - 1
         room = np.append(selected, 0.0)[places]  # nothing where even the first place is too much
-        if reach.size:
-            reach = reach[kept]
+        if "recall" in margins:
             left = selected[reach] - room
             block = np.minimum(np.searchsorted(selected, left, side="left"), reach)
             block[left <= 0.0] = -1
         else:
-            block = block[kept]
             reach = np.searchsorted(selected, selected[block] + room, side="right") - 1
-    else:
-        block, reach = block[kept], reach[kept]
     found: Int64s = np.column_stack((block, np.maximum(block, reach)))
     new = np.append(True, (np.diff(found, axis=0) != 0).any(axis=1))[: len(found)]
     found = found[new]

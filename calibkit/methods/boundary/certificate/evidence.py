@@ -21,10 +21,10 @@ from calibkit.methods.boundary.certificate import tests
 from calibkit.methods.boundary.certificate.decisions import Gaps, alike, pairs
 from calibkit.methods.boundary.certificate.paths import Path, Sizes, joined
 from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, uncertainties
+from calibkit.methods.boundary.solvers.summary import count_over
 from calibkit.numerics.hashes import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.summaries.score_summary import columns_of
-from calibkit.summaries.tally import count_rows
 
 #: The methods that have a path.
 CERTIFIABLE = (AUTO, "st", "logistic", "exact")
@@ -389,8 +389,7 @@ class Evidence(Struct, frozen=True, dict=True):
     @cached_property
     def _sizes(self) -> Int64s:
         """Rows and positives of each segment in the part that certifies."""
-        label = self.split.certifying.label
-        assert label is not None
+        label = self.split.certifying.labels
         own = [one.testing for one in self.stretches]
         return np.array([(rows.size, np.count_nonzero(label[rows])) for rows in own], np.int64)
 
@@ -402,12 +401,8 @@ class Evidence(Struct, frozen=True, dict=True):
             part = self.split.certifying
             if one.testing.size < part.score.size:
                 part = part.only(one.testing)
-            levels = one.path.levels
-            level = levels.of(part.uncertainty, part.score.size)
-            tally = count_rows(
-                part.score, level, part.labels, levels.count, threads=self.options.workers
-            )
-            found.append(one.path.counts(tally))
+            rows = replace(part, weight=None)
+            found.append(one.path.counts(count_over(rows, one.path.levels, self.options.workers)))
         return found
 
     def _units(self, quantity: tests.Quantity, *, fitting: bool) -> tests.Units:

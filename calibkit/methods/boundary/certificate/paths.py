@@ -163,40 +163,36 @@ def fit_path(
     probability = rows.options.measure == "probability"
     finite = probability or bool(np.isfinite(tally.score).all())
     curved = fit_curved(tally, sizes, region, probability=probability) if finite else None
+    surface = cuts = None
     if method == "exact":
         # The optima of ``true positives - c * selected`` for falling c, and all rows.
         points = tally.points()
         optima = lowest_scores(tally, points, supported_frontier(points).choices)
-        every_row = np.full((1, own.count), -np.inf)
-        path = _path(tally, "exact", own, np.vstack((optima, every_row)))
+        found = np.vstack((optima, np.full((1, own.count), -np.inf)))
     elif method == "st" or curved is None:
         if own.count > 1:
             return fit_path(replace(rows, uncertainty=None), "st", None, sizes)
         # Scores at which the rows selected have grown by a step.
         places = _milestones(np.cumsum(tally.count, dtype=np.int64))
-        scores = np.append(tally.score[places].astype(np.float64), -np.inf)
-        path = _path(tally, "st", own, scores[:, None])
+        method, found = "st", np.append(tally.score[places].astype(np.float64), -np.inf)[:, None]
     elif method == "logistic":
-        path = _plain_path(tally, own, curved.plain, probability)
+        surface = curved.plain
+        found, cuts = _plain_cuts(tally, surface, probability)
     else:
-        path = _curved_path(tally, own, curved, probability)
+        found = _curved_cuts(tally, curved, probability)
         if region is not None:
-            lowest = np.fmax(path.thresholds, region.lowest)
-            lowest[np.isnan(path.thresholds) | (lowest == np.inf)] = np.nan
+            found = np.maximum(found, region.lowest)
+            found[found == np.inf] = np.nan
             tally = region.known(tally)
-            path = _path(tally, CURVED, own, lowest)
-    if curved is None or path.method == "st":
+    _, whole, positives = tally.level_totals.sum(axis=0).tolist()
+    path = Path(method, own, found, np.empty(0), (whole, positives), surface, cuts)
+    if curved is None or method == "st":
         # A single threshold follows no surface, and hardly overstates its counts.
         return replace(path, expected=path.counts(tally).astype(np.float64))
     # What the surface expects is smoother than counts.
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
     return replace(path, expected=path.sums(tally, chance, np.float64))
-
-
-def _path(tally: Tally, method: str, levels: Levels, thresholds: Floats) -> Path:
-    totals = tally.level_totals.sum(axis=0)
-    return Path(method, levels, thresholds, np.empty(0), (int(totals[1]), int(totals[2])))
 
 
 def _milestones(rows: Int64s) -> Int64s:
@@ -209,8 +205,8 @@ def _milestones(rows: Int64s) -> Int64s:
     return np.array(kept, np.int64)
 
 
-def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: bool) -> Path:
-    """Return the cuts of the logistic surface."""
+def _plain_cuts(tally: Tally, surface: Surface, probability: bool) -> tuple[Floats, Floats]:
+    """Return the cuts of the logistic surface as scores of each level, and as they are."""
     s = tally.logits[0] if probability else tally.score.astype(np.float64)
     cuts = np.append(_falling_values(tally, plain_values(surface, s, tally.level)), -np.inf)
     lines = surface.lines()
@@ -220,10 +216,10 @@ def _plain_path(tally: Tally, levels: Levels, surface: Surface, probability: boo
         never, always = found > edge, found <= -edge
         found = np.clip(probability_of(found), LEAST, 1.0 - LEAST)
         found[never], found[always] = np.nan, -np.inf
-    return replace(_path(tally, "logistic", levels, found), surface=surface, cuts=cuts)
+    return found, cuts
 
 
-def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probability: bool) -> Path:
+def _curved_cuts(tally: Tally, surface: CurvedSurface, probability: bool) -> Floats:
     """Return the cuts of the curved surface, written as scores of the tally."""
     # Some of the distinct scores, rising: the highest ones, then ever fewer, and the lowest.
     distinct_scores = distinct_values(tally.score.astype(np.float64))[::-1]
@@ -239,12 +235,12 @@ def _curved_path(tally: Tally, levels: Levels, surface: CurvedSurface, probabili
     worth = surface.worth(s)
     at = np.searchsorted(grid, tally.score, side="right") - 1
     cuts = _falling_values(tally, worth[tally.level, at])
-    found = np.full((cuts.size + 1, levels.count), -np.inf)
+    found = np.full((cuts.size + 1, tally.levels), -np.inf)
     scores = np.append(grid, np.nan)
     scores[0] = -np.inf
-    for level in range(levels.count):
+    for level in range(tally.levels):
         found[:-1, level] = scores[np.searchsorted(worth[level], cuts, side="left")]
-    return _path(tally, CURVED, levels, found)
+    return found
 
 
 def _falling_values(tally: Tally, values: Floats) -> Floats:

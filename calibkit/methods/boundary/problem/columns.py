@@ -20,7 +20,6 @@ from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
-from calibkit.models.model import Column
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.summaries import edges
@@ -37,7 +36,7 @@ QUANTILES = 20
 
 
 class Values(Struct, frozen=True):
-    """What each row adds when it is selected, in units, and the columns it comes from, by role.
+    """What each row adds when it is selected, in units.
 
     It is the value of a positive row, times its weight, and 0 for a negative one; with costs what a
     positive row costs if it is missed, and less what a negative one costs if it is selected.
@@ -45,13 +44,11 @@ class Values(Struct, frozen=True):
 
     gain: Int64s
     unit: Unit
-    columns: dict[str, Column]
 
 
 def read_values(rows: ScoreRows, target: Target) -> Values | None:
     """Return what rows are worth for an objective; None where only their number counts."""
-    columns = {role: Column(name) for role, name in target.value_columns.items()}
-    if not columns:
+    if not target.value_columns:
         return None
     weight = np.ones(rows.score.size) if rows.weight is None else rows.weight
     hits = rows.labels == 1
@@ -62,7 +59,7 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
             nothing = f"value {'' if rows.weight is None else 'or weight '}0 for every positive row"
             rows.finder.refuse(column, hits, nothing, "name a column with their values")
     else:
-        column = rows.other(next(iter(columns.values())).name)
+        column = rows.other(next(iter(target.value_columns.values())))
         alarm, miss = (
             amounts_of(rows.other(cost), rows.finder, "costs")
             if isinstance(cost, str)
@@ -73,13 +70,13 @@ def read_values(rows: ScoreRows, target: Target) -> Values | None:
         if not amounts.any():
             rows.finder.refuse(column, None, "no row costs anything", "name columns of costs")
     if not amounts.any():
-        return Values(np.zeros(amounts.size, np.int64), ROW, columns)
+        return Values(np.zeros(amounts.size, np.int64), ROW)
     largest = float(amounts.max())
     if not _LEAST < largest < _MOST / amounts.size:
         said = "amounts too large or too small to be summed"
         rows.finder.refuse(column, amounts == largest, said, "scale them; only their ratios matter")
     units, unit = in_units(amounts)
-    return Values(np.where(hits, units, -units), unit, columns)
+    return Values(np.where(hits, units, -units), unit)
 
 
 def amounts_of(column: pl.Series, where: RowFinder, what: str) -> Floats:

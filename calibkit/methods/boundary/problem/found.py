@@ -73,12 +73,6 @@ class Found(Struct, frozen=True):
         found = replace(self, selected=selected, true_positives=hits, gain=gain)
         return replace(found, reviewed=reviewed, reviewed_positives=more)
 
-    def gathered(self) -> Found:
-        """Return a boundary over cells as one over their leaves, of which none is empty."""
-        assert self.leaves is not None
-        _, first, places = np.unique(self.leaves, return_index=True, return_inverse=True)
-        return replace(self.at(first), leaves=places.astype(np.uint16))
-
     @property
     def counts(self) -> tuple[float, float, int, int, int]:
         """Selected rows, true positives, gain, and rows and positive rows that are reviewed."""

@@ -25,7 +25,6 @@ from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
 from calibkit.methods.boundary.solvers.summary import Stack
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
-from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import Cells
 from calibkit.numerics.sums import added
 from calibkit.options.objective import Gap, Target
@@ -281,8 +280,8 @@ def gap_seen(
         most = times * goal.most
         if widest is None or most >= widest:
             break
-        asked = replace(goal.asked, most=Bound(str(float(most)), *most.as_integer_ratio()))
-        within = gap.find(tally, gap.WithinGap(goal.goal, asked, goal.within))
+        narrower = gap.WithinGap(goal.goal, goal.measure, most, goal.segments)
+        within = gap.find(tally, narrower)
         prices.append(parts.Price(max_gap=float(most), objective_value=goal.value(*within.counts)))
     if widest is not None:
         prices.append(parts.Price(max_gap=widest, objective_value=goal.value(*free.counts)))
@@ -301,7 +300,7 @@ def _by_segment(goal: gap.WithinGap, tally: Tally, found: Found, part: int = -1)
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])
-    return counts.reshape(-1, goal.within, 4).sum(axis=1).T
+    return counts.reshape(goal.segments, -1, 4).sum(axis=1).T
 
 
 def judge_test(

@@ -278,11 +278,11 @@ def reference(summary: Summary, share: float) -> parts.Reference | None:
 
 def flatten(summary: Summary, found: Found) -> tuple[Summary, Found]:
     """Leave out of what is written down an uncertainty that a surface has no use for; gather cells."""
-    if found.leaves is not None:
-        found = found.gathered()
-        assert found.leaves is not None
-        levels = found.thresholds.size
-        tally = summary.tally.coarser(found.leaves, levels)
+    if found.leaves is not None:  # of which none is to be empty
+        _, first, places = np.unique(found.leaves, return_index=True, return_inverse=True)
+        leaves, levels = places.astype(np.uint16), first.size
+        found = replace(found.at(first), leaves=leaves)
+        tally = summary.tally.coarser(leaves, levels)
     elif (surface := found.surface) and not surface.uncertainty and not surface.product:
         surface = replace(surface, ranks=np.array([0.5]))
         found = replace(found.at(slice(1)), surface=surface)
@@ -328,7 +328,7 @@ def describe(
         kind=BoundaryModel.KIND,
         version=BoundaryModel.VERSION,
         columns=columns,
-        objective=_objective(options.target),
+        objective=objective_of(options.target),
         fit=fit,
         provenance=summary.origin,
         **rule,
@@ -417,9 +417,8 @@ def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -
         chance = found.probability or float(lows[0] is not None)
         rule |= {"score_thresholds": lows, "tie_probability": [chance]}
         return rule | {"random_thresholds": [None] * len(lows)}
-    for place, narrow in enumerate(thresholds):
-        if not found.probability or narrow == lows[place]:
-            lows[place] = None
+    known = zip(lows, thresholds, strict=True)
+    lows = [low if found.probability and low != narrow else None for low, narrow in known]
     chances = [0.0 if low is None else found.probability for low in lows]
     return rule | {"random_thresholds": lows, "tie_probability": chances}
 
@@ -445,7 +444,8 @@ def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:
     }
 
 
-def _objective(target: Target) -> parts.Objective:
+def objective_of(target: Target) -> parts.Objective:
+    """Return what is reached for, as models say it."""
     found = parts.Objective(subject_to={})
     if target.prevalence is not None:
         found.prevalence = float(target.prevalence)
@@ -456,7 +456,7 @@ def _objective(target: Target) -> parts.Objective:
             found.review_cost = float(asked.costs[2])
     elif target.bound is not None:
         found.maximize = GOALS[target.option].maximised
-        found.subject_to = {target.option: float(target.bound)}
+        found.subject_to = {one.option: float(one.bound) for one in target.each if one.bound}
         if target.gap is not None:
             found.max_gap = {target.gap.measure: float(target.gap.most)}
     elif target.option == "minimize":

@@ -115,9 +115,7 @@ class BoundaryModel(Model):
 
     def thresholds(self) -> Floats:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
-        import numpy as np
-
-        return np.array([parts.threshold_value(value) for value in self.score_thresholds])
+        return parts.threshold_values(self.score_thresholds)
 
     @property
     def rule(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, get_args
 
 import msgspec
@@ -34,6 +35,13 @@ def threshold_value(threshold: Threshold) -> float:
             raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {threshold!r}')
         return _NAMED[threshold]
     return threshold
+
+
+def threshold_values(thresholds: Sequence[Threshold]) -> Floats:
+    """Return thresholds as floats, see `threshold_value`."""
+    import numpy as np
+
+    return np.array([threshold_value(threshold) for threshold in thresholds], np.float64)
 
 
 def threshold_json(value: float) -> Threshold:
@@ -319,7 +327,7 @@ class Steps(Part):
 
         if not self.values:
             return np.full(score.size, np.nan)
-        knots = np.array([threshold_value(knot) for knot in self.knots[1:]], np.float64)
+        knots = threshold_values(self.knots[1:])
         return np.array(self.values)[np.searchsorted(knots, score, "right")]
 
 

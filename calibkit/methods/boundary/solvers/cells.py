@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -32,7 +33,7 @@ from calibkit.arrays import Floats, Int64s, UInt16s
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers import three_way
-from calibkit.methods.boundary.solvers.logistic import regressor, surface_cut
+from calibkit.methods.boundary.solvers.logistic import fit_surface, regressor, surface_cut
 from calibkit.methods.boundary.solvers.prefixes import pick_in_level
 from calibkit.numerics.logistic import ridge_lines, ridge_weights
 from calibkit.summaries.tally import Tally
@@ -47,23 +48,31 @@ _SPREAD = (1.0, 0.5)
 _LEAST_SLOPE = 0.2
 
 
-def best_cell_cut(
+def best_cut(
     tally: Tally,
     goal: Goal,
     excluded: int = -1,
     *,
-    shape: tuple[int, ...],
+    shape: tuple[int, ...] = (),
     scale: str = "probability",
     threads: int = 1,
 ) -> Found:
-    """Fit a surface and return its best cut, see `calibkit.methods.boundary.solvers.logistic.best_cut`.
+    """Fit a logistic surface and return its best cut.
 
-    `tally`: its levels are the cells; `shape`: how many bins each uncertainty has.
+    `tally`: scores, finite unless they are probabilities, and levels; `goal`: what to reach;
+    `excluded`: a part of a dealt tally that takes no part; `shape`: where levels are cells, how many
+    bins each uncertainty has; `scale`: what scores hold: ``probability``, ``logit`` or ``raw``;
+    `threads`: how many may sum; the result does not depend on them.
     """
-    probability = scale == "probability"
-    lines = fit_cells(tally, shape, excluded, probability=probability)
+    probability, raw = scale == "probability", scale == "raw"
+    about: dict[str, Any] = {"leaves": np.arange(tally.levels, dtype=np.uint16)}
+    if shape:
+        lines = fit_cells(tally, shape, excluded, probability=probability)
+    else:
+        surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
+        lines, about = surface.lines(), {"surface": surface}
     found = surface_cut(tally, lines, goal, excluded, probability=probability, threads=threads)
-    return replace(found, leaves=np.arange(tally.levels, dtype=np.uint16))
+    return replace(found, **about)
 
 
 def fit_cells(

@@ -199,29 +199,22 @@ def frontier_rows(problem: Summary) -> pl.DataFrame:
     score of each level, null for never, -inf for always; ``take_0``, … the numbers of the highest
     score bins where levels depend on the score bin.
     """
-    tally = problem.tally
-    positives = problem.totals().positives
+    tally, name = problem.tally, "threshold"
     if problem.grid is None:
         points = tally.points()
-        supported = supported_frontier(points)
-        table = frontier_table(supported, positives, tally.unit)
-        lowest = lowest_scores(tally, points, supported.choices)
-        return table.with_columns(_columns("threshold", lowest))
-    frontier = precision_recall_frontier(*grid_counts(tally))
-    table = frontier_table(frontier, positives, tally.unit)
-    takes = frontier.choices
-    if problem.grid.order == "score-uncertainty":
-        return table.with_columns(_columns("take", takes))
-    bins, lowest = int(tally.score.max()) + 1, np.empty(takes.shape)
-    for level in range(tally.levels):
-        lows = [np.nan, *range(bins - 1, -1, -1)]
-        scores = np.array([problem.score_at(level, low) for low in lows])
-        lowest[:, level] = scores[takes[:, level]]
-    return table.with_columns(_columns("threshold", lowest))
-
-
-def _columns(name: str, values: Numbers) -> list[pl.Series]:
-    return [
-        pl.Series(f"{name}_{level}", values[:, level], nan_to_null=True)
-        for level in range(values.shape[1])
-    ]
+        frontier = supported_frontier(points)
+        columns: list[Numbers] = [*lowest_scores(tally, points, frontier.choices).T]
+    else:
+        frontier = precision_recall_frontier(*grid_counts(tally))
+        columns = [*frontier.choices.T]
+        if problem.grid.order == "score-uncertainty":
+            name = "take"
+        else:
+            lows = [np.nan, *range(int(tally.score.max()), -1, -1)]
+            for level, takes in enumerate(columns):
+                scores = np.array([problem.score_at(level, low) for low in lows])
+                columns[level] = scores[takes]
+    return frontier_table(frontier, problem.totals().positives, tally.unit).with_columns(
+        pl.Series(f"{name}_{level}", values, nan_to_null=True)
+        for level, values in enumerate(columns)
+    )

@@ -27,7 +27,6 @@ from calibkit.methods.boundary.problem.found import Found, found_at
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal
 from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics import knapsack
-from calibkit.options.objective import Gap
 from calibkit.summaries.tally import Points, Tally
 
 #: More rates than these are thinned out; what is found is then proven by its bound alone.
@@ -47,28 +46,22 @@ Range = tuple[float, int, int, float]
 class WithinGap(Goal):
     """A goal whose boundary must also treat segments alike.
 
-    The largest difference between segments of `asked.measure`, their recall or their false positive
-    rate, is at most `asked.most`.  A segment without rows of the class in question has no such rate
-    and is free.  Levels are those of the first segment, `within` of them, then those of the next.
+    The largest difference between segments of a measure, their ``recall`` or their false positive rate
+    (``fpr``), is at most `most`.  A segment without rows of the class in question has no such rate and
+    is free.  There are so many `segments`; levels are those of the first one, then as many of the next.
 
     Totals say nothing of single segments: `met` and `value` are those of `goal`, the same without the
     gap.
     """
 
-    def __init__(self, goal: CountGoal, asked: Gap, within: int) -> None:
-        self.goal, self.asked, self.within = goal, asked, within
+    def __init__(self, goal: CountGoal, measure: str, most: Fraction, segments: int) -> None:
+        self.goal, self.measure, self.most, self.segments = goal, measure, most, segments
         self.maximised, self.bounded, self.totals = goal.maximised, goal.bounded, goal.totals
-        #: The largest gap.
-        self.most = Fraction(asked.most.numerator, asked.most.denominator)
 
     @property
     def alone(self) -> CountGoal:
         """The same without the gap."""
         return self.goal
-
-    def over(self, within: int) -> WithinGap:
-        """Return the same for segments of another number of levels."""
-        return WithinGap(self.goal, self.asked, within)
 
     def prepare(self) -> None:
         """Work out what depends on the totals."""
@@ -84,7 +77,7 @@ class WithinGap(Goal):
 
     def counted(self, selected: Int64s, true_positives: Int64s) -> Int64s:
         """Return the rows of which the measure counts a share: true or false positives."""
-        return true_positives if self.asked.measure == "recall" else selected - true_positives
+        return true_positives if self.measure == "recall" else selected - true_positives
 
     def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:
         """Return the gap between segments from their counts; None where none has the measure."""
@@ -141,11 +134,11 @@ class Segment(Struct, frozen=True):
 def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
     """Return the best boundary on a tally whose segments are alike, and what is known of it."""
     # Negative rows at the end of a prefix raise the false positive rate.
-    points = tally.points(excluded=excluded, every=goal.asked.measure != "recall")
+    points = tally.points(excluded=excluded, every=goal.measure != "recall")
     kept = tally if excluded < 0 else tally.where(tally.part != excluded)
     found = _Search(points, goal, kept.level_totals[:, 1:]).run()
     ceiling = found.ceiling
-    if not found.proven and goal.within > 1:
+    if not found.proven and tally.levels > goal.segments:
         ceiling = min(ceiling, prefixes.solve(points, goal.goal).ceiling)
     return found_at(tally, points, found.choice, ceiling, found.proven)
 
@@ -155,15 +148,16 @@ class _Search:
 
     def __init__(self, points: Points, goal: WithinGap, totals: Int64s) -> None:
         self.goal, self.inner = goal, goal.goal
+        self.within = points.levels // goal.segments
         self.segments = [
-            segment_of(points, goal, range(first, first + goal.within), totals)
-            for first in range(0, points.levels, goal.within)
+            segment_of(points, goal, range(first, first + self.within), totals)
+            for first in range(0, points.levels, self.within)
         ]
         held = [segment for segment in self.segments if segment.whole]
         counted = np.concatenate([np.zeros(1, np.int64), *(one.counted for one in held)])
         whole = np.concatenate([[1], *(np.full(one.counted.size, one.whole) for one in held)])
         _, places = np.unique(counted / whole, return_index=True)
-        self.every = goal.within == 1 and places.size <= MOST_RATES
+        self.every = self.within == 1 and places.size <= MOST_RATES
         if places.size > MOST_RATES:
             some = places[np.linspace(0, places.size - 1, MOST_RATES).astype(int)]
             counted, whole = counted[some], whole[some]
@@ -248,8 +242,8 @@ class _Search:
         hits = sum(int(segment.true_positives[place]) for segment, place in chosen)
         value = self.inner.value(selected, hits)
         if value is not None and self.inner.met(selected, hits) and value > self.value:
-            within = self.goal.within
-            choice = np.concatenate([segment.choice(place, within) for segment, place in chosen])
+            own = [segment.choice(place, self.within) for segment, place in chosen]
+            choice = np.concatenate(own)
             self.known, self.value = (choice, selected, hits), value
 
 

@@ -87,7 +87,7 @@ def table_size(costs: list[Int64s]) -> tuple[int, int]:
 
 
 class LevelPrefixes(Struct, frozen=True):
-    """The prefixes of each level worth choosing: no other has as many positives in fewer rows.
+    """The prefixes of each level: those worth choosing, or all.
 
     `take`: number of bins of each prefix, from 0; `hits`, `rows`: positive rows and all rows of each
     prefix, in multiples of `hits_unit` and `rows_unit`; `hits_unit`, `rows_unit`: the greatest common
@@ -101,10 +101,10 @@ class LevelPrefixes(Struct, frozen=True):
     rows_unit: int
 
     @classmethod
-    def of(cls, positives: Int64s, totals: Int64s) -> LevelPrefixes:
-        """Collect the undominated prefixes of a grid."""
+    def of(cls, positives: Int64s, totals: Int64s, *, every: bool = False) -> LevelPrefixes:
+        """Collect the prefixes of a grid: undominated ones (no other has as many positives), or all."""
         sums = prefix_sums(positives), prefix_sums(totals)
-        take = [np.append(0, 1 + np.flatnonzero(np.diff(level))) for level in sums[0]]
+        take = [np.append(0, 1 + np.flatnonzero((np.diff(level) > 0) | every)) for level in sums[0]]
         units = [common_unit(counts) for counts in sums]
         hits, rows = (
             [level[kept] // unit for level, kept in zip(counts, take, strict=True)]
@@ -169,6 +169,12 @@ def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
     return 0
 
 
+def _choices(method: str, positives: Int64s, totals: Int64s) -> tuple[LevelPrefixes, list[Int64s]]:
+    """Return the prefixes that a method's table is over, and what each costs: bins, or rows."""
+    prefixes = LevelPrefixes.of(positives, totals, every=method != "vw-dpmt")
+    return prefixes, prefixes.take if method.startswith("ew") else prefixes.rows
+
+
 def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     """Return the nested choices of largest gain at a cost.
 
@@ -184,13 +190,6 @@ def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     return take
 
 
-def _pick_rows(best: Int64s, unit: int, goal: Goal) -> int:
-    """Return the best number of selected rows, in units, from the table of all of them."""
-    reachable = np.flatnonzero(best >= 0)
-    picked = goal.pick(reachable * unit, best[reachable])
-    return int(reachable[picked]) if picked >= 0 else 0
-
-
 def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     """Return the best boundary by a table over levels.
 
@@ -201,26 +200,23 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     ``-mono`` never take more bins in a more uncertain level.
     """
     check_size(name, positives, totals)
-    gains, rows = prefix_sums(positives), prefix_sums(totals)
-    by_bins, mono = name.startswith("ew"), name.endswith("-mono")
-    if not (by_bins or mono):
-        prefixes = LevelPrefixes.of(positives, totals)
-        tables = LevelTables.fill(
-            [hits * prefixes.hits_unit for hits in prefixes.hits], prefixes.rows
-        )
-        target = _pick_rows(tables.values[-1], prefixes.rows_unit, goal)
-        return prefixes.takes(tables.trace(np.array([target])))[0]
-    unit = common_unit(rows)
-    costs = np.tile(np.arange(gains.shape[1]), (gains.shape[0], 1)) if by_bins else rows // unit
-    if mono:
-        best, _ = knapsack.nested_levels(gains, costs, int(costs[:, -1].sum()), 0)
-    else:
-        tables = LevelTables.fill(list(gains), list(costs))
-        best = tables.values[-1]
-    target = _pick_bins(best, int(totals.sum()), goal) if by_bins else _pick_rows(best, unit, goal)
-    if not mono:
-        return _fewest_bins(tables.trace(np.array([target]))[0], totals)
-    take = _trace_nested(gains, costs, target)
+    prefixes, costs = _choices(name, positives, totals)
+    gains = [hits * prefixes.hits_unit for hits in prefixes.hits]
+
+    def pick(best: Int64s) -> int:
+        if name.startswith("ew"):
+            return _pick_bins(best, int(totals.sum()), goal)
+        reachable = np.flatnonzero(best >= 0)  # numbers of selected rows, in units
+        picked = goal.pick(reachable * prefixes.rows_unit, best[reachable])
+        return int(reachable[picked]) if picked >= 0 else 0
+
+    if not name.endswith("-mono"):
+        tables = LevelTables.fill(gains, costs)
+        choices = tables.trace(np.array([pick(tables.values[-1])]))
+        return _fewest_bins(prefixes.takes(choices)[0], totals)
+    nested = np.array(gains), np.array(costs)
+    best, _ = knapsack.nested_levels(*nested, int(nested[1][:, -1].sum()), 0)
+    take = _trace_nested(*nested, pick(best))
     # The fewest bins that select the same rows and never rise from level to level.
     return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
 
@@ -270,13 +266,7 @@ def steps(method: str, positives: Int64s, totals: Int64s) -> tuple[int, int]:
     levels, bins = positives.shape
     if method == "staircase":
         return levels * (bins + 1) * (bins + 2) // 2, 0
-    if method == "vw-dpmt":
-        return table_size(LevelPrefixes.of(positives, totals).rows)
-    rows = prefix_sums(totals)
-    if method == "vw-dpmt-mono":
-        costs = list(rows // common_unit(rows))
-    else:
-        costs = [np.arange(bins + 1)] * levels
+    _, costs = _choices(method, positives, totals)
     additions, held = table_size(costs)
     if method.endswith("-mono"):  # its table is as long in every level
         held = levels * (1 + sum(int(cost[-1]) for cost in costs))

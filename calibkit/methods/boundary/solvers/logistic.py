@@ -18,7 +18,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Numbers, distinct_values
 from calibkit.bins.binning import Levels
@@ -58,27 +57,10 @@ def distinct(levels: Levels) -> Levels:
     return Levels(levels.minimum, edges[edges > levels.minimum])
 
 
-def best_cut(
-    tally: Tally, goal: Goal, excluded: int = -1, *, scale: str = "probability", threads: int = 1
-) -> Found:
-    """Fit a surface and return its best cut.
-
-    `tally`: scores, finite unless they are probabilities, and levels; `goal`: what to reach;
-    `excluded`: a part of a dealt tally that takes no part; `scale`: what scores hold:
-    ``probability``, ``logit`` or ``raw``; `threads`: how many may sum; the result does not depend on
-    them.
-    """
-    probability, raw = scale == "probability", scale == "raw"
-    surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
-    lines = surface.lines()
-    found = surface_cut(tally, lines, goal, excluded, probability=probability, threads=threads)
-    return replace(found, surface=surface)
-
-
 def surface_cut(
     tally: Tally, lines: Floats, goal: Goal, excluded: int, *, probability: bool, threads: int = 1
 ) -> Found:
-    """Return the best cut of a surface, a line in the score at each level; see `best_cut`."""
+    """Return the best cut of a surface, a line in the score at each level, see `cells.best_cut`."""
     s = regressor(tally, probability)
     values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
     blocks = cut(0, s.size)

@@ -20,8 +20,8 @@ from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.found import Found, found_at
 from calibkit.methods.boundary.problem.goals import Goal, LeastCost, Measure, Totals
 from calibkit.methods.boundary.solvers import gap, grid_methods, prefixes, three_way
-from calibkit.methods.boundary.solvers.cells import best_cell_cut, cross_fitted
-from calibkit.methods.boundary.solvers.logistic import LEVELS, best_cut
+from calibkit.methods.boundary.solvers.cells import best_cut, cross_fitted
+from calibkit.methods.boundary.solvers.logistic import LEVELS
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import OPTIONS, REVIEW, Target
 from calibkit.summaries.tally import Points, Tally
@@ -242,8 +242,9 @@ def _plan_of_rows(options: BoundaryOptions, chosen: Method, data: ScoreRows) -> 
             raise UsageError(
                 f"--method {chosen.name} works on the scores themselves; leave --score-bins out."
             )
-        best = best_cut if data.cells is None else partial(best_cell_cut, shape=data.cells.shape)
-        surface = partial(best, scale=data.options.measure, threads=options.workers)
+        shape = () if data.cells is None else data.cells.shape
+        scale = data.options.measure
+        surface = partial(best_cut, shape=shape, scale=scale, threads=options.workers)
         chosen = replace(chosen, surface=surface)
         if data.cells is not None:
             return Plan(options, chosen, data.cells.cells, 0)

@@ -6,6 +6,7 @@ the columns as scores.  Every method and the cross-validation work on the tally 
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from calibkit.methods.boundary.solvers.methods import Plan, classes_of, goal_of,
 from calibkit.models.model import Column, Provenance, Resolution
 from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.options.objective import Target
 from calibkit.runtime.threads import later
 from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.tally import Tally, count_rows
@@ -48,8 +50,13 @@ class Stack(Struct, frozen=True):
 
     names: tuple[str, ...]
     pooled: tuple[str, ...]  # the values of the column that share the segment of all others
-    rows: tuple[Int64s, ...] = ()  # of each segment, until they are counted
+    code: Int64s  # the segment of each row, until they are counted
     levels: tuple[binning.Levels, ...] = ()  # of each segment, when they are
+
+    @property
+    def rows(self) -> list[Int64s]:
+        """The rows of each segment."""
+        return [np.flatnonzero(self.code == own) for own in range(len(self.names))]
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
@@ -106,8 +113,9 @@ class Summary(Struct, frozen=True, kw_only=True):
         target = self.planned.options.target
         tally = self.tally.reweighted(classes_of(target, self.totals()))
         goal = goal_of(target, tally_totals(tally))
-        if target.gap is not None and isinstance(goal, CountGoal):
-            goal = WithinGap(goal, target.gap, self.planned.levels)
+        if (gap := target.gap) and self.stack is not None and isinstance(goal, CountGoal):
+            most = Fraction(gap.most.numerator, gap.most.denominator)
+            goal = WithinGap(goal, gap.measure, most, len(self.stack.names))
         return tally, goal
 
     def need_classes(self) -> None:
@@ -184,7 +192,7 @@ def count_over(
     return count_at(rows, level, levels.count, values, threads=threads)
 
 
-def described_columns(rows: ScoreRows, values: Values | None = None) -> dict[str, Column]:
+def described_columns(rows: ScoreRows, target: Target) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
     options = rows.options
     columns = binning.grid_columns(rows) | {
@@ -196,7 +204,7 @@ def described_columns(rows: ScoreRows, values: Values | None = None) -> dict[str
             columns[role] = Column(name, dtype=str(one.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
-    return columns if values is None else columns | values.columns
+    return columns | {role: Column(name) for role, name in target.value_columns.items()}
 
 
 # ---------------------------------------------------------------- counting
@@ -246,7 +254,7 @@ def summarise(
         tally=tally,
         levels=levels,
         single=single,
-        columns=described_columns(data, values),
+        columns=described_columns(data, options.target),
         **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
         grid=grid,
         dealt=None if whole else data,
