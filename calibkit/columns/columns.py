@@ -35,8 +35,8 @@ from calibkit.numerics.hashes import data_hash
 from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels
 
-#: The roles over which the hash of rows that were made coarser is known.
-HASHED: Final = ("label", "score", "uncertainty", "weight")
+#: What score rows may have a column for; over these the hash of rows that were made coarser is known.
+ROLES: Final = ("score", "uncertainty", "label", "weight")
 
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
@@ -81,8 +81,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     label: UInt8s | None
     weight: Floats | None
     options: ColumnOptions  # with the uncertainty column resolved (None: there is none)
-    rows_read: int  # how many rows the inputs have
-    dropped: int  # and how many of them were dropped
+    rows_read: int  # how many rows the inputs have, with those that were dropped
     warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
     notes: tuple[str, ...] = ()  # what a summary should say
     others: pl.DataFrame | None = None  # columns as they were read
@@ -163,7 +162,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             used = {role: values for role, values in used.items() if role != "weight"}
             used |= {} if self.weight_each is None else {"weight": self.weight_each}
         if self.moved:
-            return self.hashes[",".join(role for role in HASHED if role in used)]
+            return self.hashes[",".join(sorted(used.keys() & set(ROLES)))]
         return self.hashes.get(",".join(sorted(used))) or data_hash(used, self.times)
 
     def only(self, rows: Int64s) -> ScoreRows:
@@ -228,7 +227,6 @@ def read_score_rows(
         weight=None if weight is None else weight_column(weight, where),
         options=options,
         rows_read=rows.rows_read,
-        dropped=rows.dropped,
         warnings=(*source.warnings, *rows.warnings, *remarks),
         remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),

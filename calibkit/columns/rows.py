@@ -159,11 +159,6 @@ class Rows(Struct, frozen=True, kw_only=True):
     remarks: tuple[Remark, ...] = ()
 
     @property
-    def dropped(self) -> int:
-        """How many rows of the inputs are not there."""
-        return self.rows_read - self.frame.height
-
-    @property
     def warnings(self) -> tuple[str, ...]:
         """The remarks as text."""
         return tuple(remark.text for remark in self.remarks)

@@ -28,7 +28,6 @@ from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
 from calibkit.summaries.counted import (
     COMMON,
-    COUNT,
     SCORE,
     SPREAD,
     Counted,
@@ -52,7 +51,6 @@ from calibkit.summaries.score_summary import (
     level_numbers,
     level_values,
     levels_of,
-    no_unit,
 )
 from calibkit.summaries.states import Shard, State, files_named
 
@@ -106,10 +104,7 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
     passes = Passes(source.shard(), reading.columns.values(), reading.read, memory)
-    try:
-        return _summarise(passes, reading, memory, COMMON)
-    except UnitError:
-        raise no_unit() from None
+    return _summarise(passes, reading, memory, COMMON)
 
 
 def score_state(
@@ -230,7 +225,7 @@ class _Pass(Struct):
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
-            self.counter.add(_known(frame, self.counter))
+            self.counter.add(frame)
         except NoRoomError:
             self._narrowed(self.counter)
 
@@ -245,7 +240,7 @@ class _Pass(Struct):
             roles = (Role("uncertainty", SCORE), *weight)
         self.counter = Counter(roles, self.room, unit=self.unit)
         for frame in full.held:
-            self.counter.add(_known(frame, self.counter))
+            self.counter.add(frame)
         return self.counter
 
     def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
@@ -276,11 +271,6 @@ def _of_all(seen: Seen, passes: Passes[ScoreRows]) -> Seen:
     """Return what is known of all rows, also of windows of which nothing was left."""
     lost = Seen(rows_read=passes.dropped, dropped=passes.dropped, remarks=passes.remarks)
     return seen.merge(lost)
-
-
-def _known(frame: pl.DataFrame, counter: Counter) -> pl.DataFrame:
-    names = {COUNT, *(role.name for role in counter.roles)}
-    return frame.select(name for name in frame.columns if name in names)
 
 
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
@@ -357,10 +347,9 @@ def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Number
         if _is_number(column):
             found[_OTHER + column.name] = column.to_physical().to_numpy()
             continue
-        codes = pl.DataFrame({"text": known[column.name]}).with_row_index("code")
-        text = pl.DataFrame({"text": column.cast(pl.String)})
-        place = text.join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
-        found[_OTHER + column.name] = place["code"].to_numpy()
+        codes = pl.int_range(known[column.name].len(), dtype=pl.UInt32, eager=True)
+        place = column.cast(pl.String).replace_strict(known[column.name], codes)
+        found[_OTHER + column.name] = place.to_numpy()
     return found
 
 

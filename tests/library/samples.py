@@ -49,7 +49,6 @@ def score_rows(
             weight=None if weight is None else "weight",
         ),
         rows_read=len(score),
-        dropped=0,
         warnings=(),
     )
 
