@@ -59,7 +59,7 @@ class Application(Struct, frozen=True):
 
     The columns of the input that are `kept` stay; those `added` have `places` among the columns that
     the applier gives.  `made_by` has the hash of the model that made a column of the result, where it
-    is known; `chosen` says which rows of it ``--selected`` keeps.
+    is known; `chosen` says which rows of it ``--selected`` keeps (None: all).
     """
 
     source: Source
@@ -97,9 +97,8 @@ class Application(Struct, frozen=True):
         names = self.source.as_named
         kept = (rows[name].alias(names.get(name, name)) for name in self.kept)
         result = rows.select(*kept, *added)
-        if not self.options.selected:
+        if self.chosen is None:
             return Applied(result, gaps)
-        assert self.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(self.chosen.fill_null(False)).to_series()
         return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
 
@@ -209,7 +208,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
             "the old one out by --keep, or replace it by --overwrite-columns.",
             column=clash[0],
         )
-    chosen = _chosen(applier, added)
+    chosen = _chosen(applier, added) if options.selected else None
     if options.selected and chosen is None:
         raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
     kept = [name for name in kept if name not in added]

@@ -27,10 +27,11 @@ from calibkit.options.bin import Order
 from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.edges import (
     assign,
+    edges_by,
     equal_width_edges,
+    extremes,
     level_edges,
     quantile_edges,
-    several_quantile_edges,
 )
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
@@ -76,23 +77,11 @@ def several_levels(
     """Return what `uncertainty_levels` does, for several numbers of levels."""
     if rows.uncertainty is None:
         return [Levels(-np.inf, np.empty(0))] * len(several)
-    given = rows.level_edges
-    if given is None and strategy == "equal-mass":
-        quantiles = several_quantile_edges(rows.uncertainty, several, rows.weight)
-        return [Levels(*own) for own in quantiles]
-    low, high = extremes(rows.uncertainty, rows.weight)
-    return [
-        Levels(
-            low, np.array(given) if given and levels > 1 else equal_width_edges(low, high, levels)
-        )
-        for levels in several
-    ]
-
-
-def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:
-    """Return the smallest and the largest value among rows that weigh something."""
-    present = values if weight is None else values[weight > 0]
-    return float(present.min()), float(present.max())
+    if rows.level_edges is None:
+        cut = edges_by(strategy, rows.uncertainty, several, rows.weight)
+        return [Levels(*own) for own in cut]
+    low, given = extremes(rows.uncertainty, rows.weight)[0], np.array(rows.level_edges)
+    return [Levels(low, given if levels > 1 else np.empty(0)) for levels in several]
 
 
 def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool) -> None:
@@ -170,8 +159,7 @@ def fit_grid(
         low, high = _finite_extremes(rows)
     elif order == "score-uncertainty":
         return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
-    of_levels = strategy if strategy == "equal-width" else "equal-mass"
-    levels = uncertainty_levels(rows, uncertainty_bins, of_levels)
+    levels = uncertainty_levels(rows, uncertainty_bins, strategy)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
     if strategy != "equal-mass":
         inner = equal_width_edges(low, high, score_bins)

@@ -84,7 +84,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     rows_read: int  # how many rows the inputs have, with those that were dropped
     warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
     notes: tuple[str, ...] = ()  # what a summary should say
-    others: pl.DataFrame | None = None  # columns as they were read
+    others: pl.DataFrame = pl.DataFrame()  # further columns, as they were read
     where: RowFinder | None = None
     remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
     level_edges: tuple[float, ...] | None = None  # of uncertainty, the inner ones, if given
@@ -131,7 +131,6 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
 
     def other(self, name: str) -> pl.Series:
         """Return a column that is read along."""
-        assert self.others is not None
         return self.others[name]
 
     def refuse_absent(self, beside: Mapping[str, str]) -> None:
@@ -168,9 +167,9 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     def only(self, rows: Int64s) -> ScoreRows:
         """Return some of the rows, named by their place."""
         where = None if self.where is None else self.where.only(rows)
-        names = ("score", "uncertainty", "label", "weight", "others", "times", "weight_each")
-        columns = ((name, getattr(self, name)) for name in names)
+        columns = ((name, getattr(self, name)) for name in (*ROLES, "times", "weight_each"))
         found: dict[str, Any] = {name: own[rows] for name, own in columns if own is not None}
+        found["others"] = self.others[rows] if self.others.width else self.others
         for name in found.keys() & {"score", "uncertainty", "weight"}:
             found[name].flags.writeable = False  # as they are read: kernels are compiled for that
         return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
@@ -230,9 +229,7 @@ def read_score_rows(
         warnings=(*source.warnings, *rows.warnings, *remarks),
         remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
-        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features]))
-        if others or features
-        else None,
+        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features])),
         where=where,
     )
 

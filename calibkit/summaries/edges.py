@@ -129,6 +129,25 @@ def quantiles_in_units(
     return [(float(own[0]), own[1:]) for own in np.split(rising, np.cumsum(bins)[:-1])]
 
 
+def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:
+    """Return the smallest and the largest value among rows that weigh something."""
+    present = values if weight is None else values[weight > 0]
+    return float(present.min()), float(present.max())
+
+
+def edges_by(
+    strategy: str, values: Numbers, bins: Sequence[int], weight: Floats | None
+) -> list[tuple[float, Floats]]:
+    """Return the smallest value and the inner edges of bins, for several numbers of bins.
+
+    The bins are those of `several_quantile_edges` unless the strategy is ``equal-width``.
+    """
+    if strategy != "equal-width":
+        return several_quantile_edges(values, bins, weight)
+    low, high = extremes(values, weight)
+    return [(low, equal_width_edges(low, high, one)) for one in bins]
+
+
 def equal_width_edges(low: float, high: float, bins: int) -> Floats:
     """Return the inner edges ``low + (high - low) j / bins`` of bins of equal width."""
     if not np.isfinite((high - low) * bins):  # beyond the largest float: a power of two is exact

@@ -6,7 +6,7 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -37,7 +37,7 @@ from calibkit.summaries.counted import (
     Room,
     UnitError,
 )
-from calibkit.summaries.edges import equal_width_edges, several_quantile_edges
+from calibkit.summaries.edges import edges_by
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
@@ -147,23 +147,18 @@ def _summarise(
 ) -> ScoreSummary:
     room, edges = Room.of(memory), reading.edges or None
     finds = edges is None and bool(reading.levels)
-    first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
-    try:
-        counted = first.count(passes)
-    except NoRoomError:
-        raise ResourceError(
-            f"memory: {passes.source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
-            "they are; raise --memory, or leave it out"
-        ) from None
+    exactly = finds or reading.needs_each is not None
+    first = _Pass(passes, reading, room, edges, unit, exactly=exactly)
+    counted = first.count()
     if not first.narrow:
-        return first.summary(passes, counted)
+        return first.summary(counted)
     assert first.last is not None and first.seen is not None
     found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
         used = first.seen.rows_read - first.seen.dropped
         raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
-    second = _Pass(reading, room, found[0], unit)
-    return replace(second.summary(passes, second.count(passes)), level_error=found[1])
+    second = _Pass(passes, reading, room, found[0], unit)
+    return replace(second.summary(second.count()), level_error=found[1])
 
 
 def level_edges(
@@ -174,16 +169,12 @@ def level_edges(
     With them comes by what share of the rows they may miss.  None: no row has a weight.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
-    held = values[weight > 0]
-    if not held.size:
+    if not weight.any():
         return None
-    low, high = float(held.min()), float(held.max())
-    if strategy == "equal-width":
-        edges = [equal_width_edges(low, high, count) for count in levels]
-    else:
-        edges = [inner for _, inner in several_quantile_edges(values, levels, weight)]
+    cut = edges_by(strategy, values, levels, weight)
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
-    return distinct_values([*np.concatenate(edges), low]).tolist(), error
+    smallest = cut[0][0]
+    return distinct_values([smallest, *np.concatenate([own for _, own in cut])]).tolist(), error
 
 
 class _Pass(Struct):
@@ -193,6 +184,7 @@ class _Pass(Struct):
     are counted from there on, if nothing needs each row.
     """
 
+    passes: Passes[ScoreRows]
     reading: Reading
     room: Room
     edges: Sequence[float] | None
@@ -204,9 +196,9 @@ class _Pass(Struct):
     last: ScoreRows | None = None
     dtypes: dict[str, str] = {}
 
-    def count(self, windows: Iterable[ScoreRows]) -> Counted:
+    def count(self) -> Counted:
         """Return the counted rows of all windows."""
-        frames = ((rows, self._frame(rows)) for rows in windows)
+        frames = ((rows, self._frame(rows)) for rows in self.passes)
         for _ in in_order(self.reading.threads, self._add, frames, workers=1):
             pass  # one after the other, while the next ones are read
         assert self.counter is not None
@@ -232,7 +224,10 @@ class _Pass(Struct):
     def _narrowed(self, full: Counter) -> Counter:
         """Keep only what edges need from now on, if there are any to find; else all, but coarser."""
         if self.reading.needs_each is not None:
-            raise NoRoomError
+            raise ResourceError(
+                f"memory: {self.passes.source.rows:,} rows do not fit, and {self.reading.needs_each} "
+                "needs them as they are; raise --memory, or leave it out"
+            )
         roles = full.roles
         self.narrow = any(role.name == "uncertainty" for role in roles)
         if self.narrow:
@@ -243,12 +238,12 @@ class _Pass(Struct):
             self.counter.add(frame)
         return self.counter
 
-    def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
+    def summary(self, counted: Counted) -> ScoreSummary:
         """Return the summary of all rows."""
         assert self.last is not None and self.seen is not None
         return ScoreSummary(
             counted=counted,
-            seen=_of_all(self.seen, passes),
+            seen=_of_all(self.seen, self.passes),
             options=self.last.options,
             notes=self.last.notes,
             dtypes=self.dtypes,
@@ -257,10 +252,8 @@ class _Pass(Struct):
 
     def _frame(self, rows: ScoreRows) -> pl.DataFrame:
         """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
-        columns: dict[str, Any] = dict(columns_of(rows))
-        if rows.others is not None:
-            columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
-        frame = pl.DataFrame(columns)
+        others = {OTHER + column.name: column for column in rows.others.iter_columns()}
+        frame = pl.DataFrame({**columns_of(rows), **others})
         self.dtypes = {name: str(kind) for name, kind in frame.schema.items()}
         if self.edges is None or rows.uncertainty is None:
             return frame
@@ -279,7 +272,7 @@ def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tupl
         cut = {"score": SCORE, "uncertainty": "" if levels else SPREAD}.get(name, "")
         probability = name == "score" and rows.options.measure == "probability"
         found.append(Role(name, cut, probability))
-    for name in [] if rows.others is None else rows.others.columns:
+    for name in rows.others.columns:
         cut = SCORE if name in coarse else ""
         found.append(Role(OTHER + name, cut, coarse.get(name, False)))
     return tuple(found)
@@ -302,7 +295,7 @@ def stored_rows(
         last = replace(window, where=None)
         windows.append(Seen.of(window))
         scores.add([window.score], row_hashes(columns_of(window)))
-        for column in _others(window):
+        for column in window.others.iter_columns():
             if not _is_number(column):
                 text = column.cast(pl.String).unique()
                 before = known.get(column.name, text.clear())
@@ -319,7 +312,7 @@ def stored_rows(
         store.add({**columns, "hash": row_hashes(columns)})
     passes.release()
     found, others = store.finish(), []
-    for like in _others(last):  # as they were read; categories have become text
+    for like in last.others.iter_columns():  # as they were read; categories have become text
         values = found[_OTHER + like.name]
         if _is_number(like):
             others.append(pl.Series(like.name, values).cast(like.dtype))
@@ -334,7 +327,7 @@ def stored_rows(
         uncertainty=fixed(found.get("uncertainty")),
         label=found.get("label"),
         weight=fixed(found.get("weight")),
-        others=pl.DataFrame(others) if others else None,
+        others=pl.DataFrame(others),
         moved=bool(edges),
     )
     return checked(rows if edges else replace(rows, hashes={}))
@@ -343,7 +336,7 @@ def stored_rows(
 def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Numbers]:
     """Return what is stored of rows; of text its place among the values that are `known`."""
     found = columns_of(rows)
-    for column in _others(rows):
+    for column in rows.others.iter_columns():
         if _is_number(column):
             found[_OTHER + column.name] = column.to_physical().to_numpy()
             continue
@@ -351,10 +344,6 @@ def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Number
         place = column.cast(pl.String).replace_strict(known[column.name], codes)
         found[_OTHER + column.name] = place.to_numpy()
     return found
-
-
-def _others(rows: ScoreRows) -> list[pl.Series]:
-    return [] if rows.others is None else rows.others.get_columns()
 
 
 def _is_number(column: pl.Series) -> bool:

@@ -134,7 +134,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
                 **self.seen.fields(source),
                 options=self.options,
                 notes=(*self.notes, *_coarse_note(total, resolution)),
-                others=frame.select(named) if named else None,
+                others=frame.select(named),
                 times=None if written else frame[COUNT].to_numpy(),
                 weight_each=None if written else weight,
                 resolution=resolution,

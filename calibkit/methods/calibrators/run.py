@@ -83,7 +83,7 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
         return classes.finish(state, memory, threads)
     options = options_of(state, CalibrateOptions, threads)
     rows = rows_of_state(state, memory, _needs_each(options))
-    others = [] if rows.others is None else rows.others.columns
+    others = rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
     return finished(fit_calibrator(rows, options), state)
