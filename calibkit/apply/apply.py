@@ -7,7 +7,6 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Final, cast
 
 import numpy as np
@@ -17,8 +16,9 @@ from msgspec.structs import replace
 from polars.selectors import by_name
 
 from calibkit.arrays import Int64s
+from calibkit.columns.patterns import matching
 from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
-from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
+from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.kinds import ACTION, KINDS, LEVEL, PASS, Applier, Reads
@@ -187,14 +187,8 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         )
     kept = list(source.schema)
     if options.keep is not None:
-        patterns = listed(options.keep)
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in kept):
-                raise UsageError(
-                    f"--keep {pattern!r} matches no column{nearest(pattern, kept)}; "
-                    f"the columns are {', '.join(map(repr, kept))}."
-                )
-        kept = [name for name in kept if any(fnmatchcase(name, one) for one in patterns)]
+        wanted = {name for one in listed(options.keep) for name in matching(kept, one, "--keep")}
+        kept = [name for name in kept if name in wanted]
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]
     if options.column is not None:

@@ -155,13 +155,12 @@ def fit_grid(
     `UsageError` for impossible numbers of bins, `DataError` for equal-width bins of infinite scores.
     """
     check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
-    if strategy != "equal-mass":
-        low, high = _finite_extremes(rows)
-    elif order == "score-uncertainty":
+    if strategy == "equal-mass" and order == "score-uncertainty":
         return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
     levels = uncertainty_levels(rows, uncertainty_bins, strategy)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
     if strategy != "equal-mass":
+        low, high = _finite_extremes(rows)
         inner = equal_width_edges(low, high, score_bins)
         if strategy == "equal-odds":
             least, most = (logit(min(max(end, LEAST), 1.0 - LEAST)) for end in (low, high))
@@ -176,10 +175,8 @@ def fit_grid(
 
 
 def _tally(rows: ScoreRows, level: UInt16s, levels: int, threads: int) -> Tally:
-    label = rows.label
-    if label is None:
-        label = np.zeros(rows.score.size, np.uint8)
-    return count_rows(rows.score, level, label, levels, weight=rows.weight, threads=threads)
+    weight = rows.weight
+    return count_rows(rows.score, level, rows.labels, levels, weight=weight, threads=threads)
 
 
 def _filled(
@@ -200,15 +197,11 @@ def _filled(
 def _finite_extremes(rows: ScoreRows) -> tuple[float, float]:
     """Return the least and the greatest score; refuse infinite ones of rows that weigh something."""
     low, high = extremes(rows.score, rows.weight)
-    if np.isfinite(low) and np.isfinite(high):
-        return low, high
-    infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
-    column = pl.Series(rows.options.score, rows.score)
-    if rows.where is not None:
-        rows.where.refuse(
-            column, infinite, "infinite", "use --strategy equal-mass, or correct them"
-        )
-    raise DataError("equal-width bins need finite scores", column=column.name)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
+        column, advice = pl.Series(rows.options.score, rows.score), "use --strategy equal-mass"
+        rows.finder.refuse(column, infinite, "infinite", f"{advice}, or correct them")
+    return low, high
 
 
 def _score_first_grid(
@@ -237,13 +230,11 @@ def _score_first_grid(
 
 def _limits(edges: Floats, minimum: Floats) -> tuple[Floats, Floats]:
     """Return the lower and upper limits of all bins; NaN where the outer bin was empty."""
-    outer = edges.shape[0]
-    low = np.concatenate([np.full((outer, 1), -np.inf), edges], axis=1)
-    high = np.concatenate([edges, np.full((outer, 1), np.inf)], axis=1)
-    if minimum.size == outer:
-        low[np.isnan(minimum)] = np.nan
-        high[np.isnan(minimum)] = np.nan
-    return low, high
+    ends = ((0.0, 0.0), (-np.inf, np.inf))
+    limits = np.pad(edges, ((0, 0), (1, 1)), constant_values=ends)
+    if minimum.size == edges.shape[0]:
+        limits[np.isnan(minimum)] = np.nan
+    return limits[:, :-1], limits[:, 1:]
 
 
 def grid_levels(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> UInt16s:

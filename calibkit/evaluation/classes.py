@@ -56,7 +56,6 @@ def _segments(rows: RaterRows, name: str | None) -> Segments | None:
 
 
 def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Floats]:
-    """Return the probabilities of each pattern."""
     logits = options.scale == "logit"
     return {name: softmax(own) if logits else own for name, own in rows.predictions.items()}
 

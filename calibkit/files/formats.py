@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final, Literal
 
@@ -257,12 +258,9 @@ def _told_delimiter(text: str, usual: str) -> str:
 def _widths(lines: list[str], delimiter: str) -> list[int]:
     """Return how many fields a delimiter makes of each of some lines; a cut last one is left out."""
     found = []
-    try:
-        for fields in csv.reader(lines, delimiter=delimiter):
-            if fields:
-                found.append(len(fields))
-    except csv.Error:
-        pass
+    with suppress(csv.Error):
+        for fields in filter(None, csv.reader(lines, delimiter=delimiter)):
+            found.append(len(fields))
     if len(found) > 1 and lines[-1].count('"') % 2:
         found.pop()
     return found

@@ -158,7 +158,6 @@ class _Text:
         return rows.rename(self.names) if self.names else rows
 
     def _parse(self, *, guess: bool) -> None:
-        """Parse all rows once."""
         self.commas, rows = [], self._scan(infer_schema=False)
         if guess:
             floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
@@ -351,10 +350,7 @@ def _refuse_json(lines: Iterable[bytes], path: str) -> None:
     """Raise if a line is not a JSON object, naming the first such lines."""
     bad: list[int] = []
     reason, row = "", 0
-    for line in lines:
-        if not line.strip():
-            continue
-        row += 1
+    for row, line in enumerate(filter(bytes.strip, lines), 1):  # blank lines are no rows
         try:
             value = json.loads(line, parse_constant=_not_json)
             problem = None if isinstance(value, dict) else "not an object"

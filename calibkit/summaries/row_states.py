@@ -25,7 +25,7 @@ from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.paths import Part
 from calibkit.files.sinks import grouped
 from calibkit.files.sources import Source
-from calibkit.files.streams import Scratch
+from calibkit.files.streams import Scratch, scratched
 from calibkit.files.table import Table, one_schema
 from calibkit.files.told import Noted
 from calibkit.models.model import canonical_text
@@ -41,7 +41,6 @@ from calibkit.summaries.states import (
     Header,
     Shard,
     State,
-    Stored,
     checked,
     files_named,
     from_plain,
@@ -157,16 +156,11 @@ class RowState(State):
         return _unpacked, (type(self), self.header, self.to_bytes("lz4"), self.path, self.noted)
 
     @classmethod
-    def stored(cls, header: Header, data: Stored, path: str) -> State:
-        """Return the state of a file whose header was read; bytes are put into a file."""
-        if isinstance(data, bytes):
-            kept = Scratch()
-            with closing(kept):
-                kept.write(data)
-            data = kept.path
-        with opened(data, path) as found:
+    def stored(cls, header: Header, file: Path, path: str) -> State:
+        """Return the state of a file whose header was read."""
+        with opened(file, path) as found:
             table = checked(found.schema.empty_table())
-        return cls(header, table, path, files=(StateFile(header, data, path),))
+        return cls(header, table, path, files=(StateFile(header, file, path),))
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
@@ -233,7 +227,7 @@ class RowState(State):
 
 
 def _unpacked(kind: type[RowState], header: Header, data: bytes, path: str, noted: Noted) -> State:
-    return replace(kind.stored(header, data, path), noted=noted)
+    return replace(kind.stored(header, scratched([data]), path), noted=noted)
 
 
 def row_state(

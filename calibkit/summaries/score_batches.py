@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.rows import weightless
+from calibkit.columns.rows import RowFinder, weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -152,10 +152,10 @@ def _summarise(
     counted = first.count()
     if not first.narrow:
         return first.summary(counted)
-    assert first.last is not None and first.seen is not None
+    assert first.last is not None
     found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
-        used = first.seen.rows_read - first.seen.dropped
+        used = sum(own.rows_read - own.dropped for own in first.seen)
         raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
     second = _Pass(passes, reading, room, found[0], unit)
     return replace(second.summary(second.count()), level_error=found[1])
@@ -192,12 +192,11 @@ class _Pass(Struct):
     exactly: bool = False
     counter: Counter | None = None
     narrow: bool = False
-    seen: Seen | None = None
+    seen: list[Seen] = []
     last: ScoreRows | None = None
     dtypes: dict[str, str] = {}
 
     def count(self) -> Counted:
-        """Return the counted rows of all windows."""
         frames = ((rows, self._frame(rows)) for rows in self.passes)
         for _ in in_order(self.reading.threads, self._add, frames, workers=1):
             pass  # one after the other, while the next ones are read
@@ -210,8 +209,8 @@ class _Pass(Struct):
     def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
-        own = Seen.of(rows)
-        self.last, self.seen = rows, own if self.seen is None else self.seen.merge(own)
+        self.last = rows
+        self.seen.append(Seen.of(rows))
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
@@ -239,8 +238,7 @@ class _Pass(Struct):
         return self.counter
 
     def summary(self, counted: Counted) -> ScoreSummary:
-        """Return the summary of all rows."""
-        assert self.last is not None and self.seen is not None
+        assert self.last is not None
         return ScoreSummary(
             counted=counted,
             seen=_of_all(self.seen, self.passes),
@@ -260,10 +258,10 @@ class _Pass(Struct):
         return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
 
 
-def _of_all(seen: Seen, passes: Passes[ScoreRows]) -> Seen:
+def _of_all(windows: Sequence[Seen], passes: Passes[ScoreRows]) -> Seen:
     """Return what is known of all rows, also of windows of which nothing was left."""
     lost = Seen(rows_read=passes.dropped, dropped=passes.dropped, remarks=passes.remarks)
-    return seen.merge(lost)
+    return merge_all([*windows, lost])
 
 
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
@@ -292,7 +290,7 @@ def stored_rows(
     """
     windows, scores, known = list[Seen](), ColumnSummaries(1), dict[str, pl.Series]()
     for window in passes:
-        last = replace(window, where=None)
+        last = replace(window, finder=RowFinder(passes.source))
         windows.append(Seen.of(window))
         scores.add([window.score], row_hashes(columns_of(window)))
         for column in window.others.iter_columns():
@@ -300,7 +298,7 @@ def stored_rows(
                 text = column.cast(pl.String).unique()
                 before = known.get(column.name, text.clear())
                 known[column.name] = before.append(text).unique().sort()
-    seen = _of_all(merge_all(windows), passes)
+    seen = _of_all(windows, passes)
     arrays = Arrays(None if passes.whole else memory)
     fields = {name: values.dtype for name, values in _fields(last, known).items()}
     store = RowStore(fields, seen.rows_read - seen.dropped, arrays, scores)

@@ -75,7 +75,7 @@ class Seen(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
             "rows_read": self.rows_read,
             "remarks": self.remarks,
             "warnings": (*source.warnings, *(remark.text for remark in self.remarks)),
-            "where": RowFinder(source, counted=True),
+            "finder": RowFinder(source, counted=True),
             "hashes": self.hashes,
         }
 

@@ -74,7 +74,7 @@ def _scores(findings: Findings) -> None:
             if not findings.constant(values, role):
                 _ties(findings, name, array)
                 reach = float(array.min()), float(array.max())
-                said = remarks.looks_like_probabilities("", *reach, scale)
+                said = remarks.looks_like_probabilities(*reach, scale)
                 _remark(findings, "scale", name, said)
     first: dict[bytes, str] = {}
     for name in findings.roles.get("member", []):
@@ -119,7 +119,7 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
 
 def _remark(findings: Findings, check: str, column: str, said: str | None) -> None:
     if said is not None:
-        findings.add("warning", check, said.removeprefix("column '': "), column)
+        findings.add("warning", check, said, column)
 
 
 def _labels(findings: Findings) -> None:
@@ -154,7 +154,7 @@ def _ranking(findings: Findings) -> None:
         rows = np.bincount(place, minlength=distinct.size)
         hits = np.bincount(place[findings.label[both] == 1], minlength=distinct.size)
         if distinct.size > 1:
-            _remark(findings, "ranking", name, remarks.inverted("", rows, hits))
+            _remark(findings, "ranking", name, remarks.inverted(rows, hits))
 
 
 def _uncertainty(findings: Findings) -> None:
