@@ -332,9 +332,8 @@ def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Jud
         column, where = column.gather(places), where.only(places)
     if not places.size:
         return places, np.empty(0, np.uint8)
-    return places, readers.label_column(column, where, positive=options.positive, must_occur=False)[
-        0
-    ]
+    label, _ = readers.label_column(column, where, positive=options.positive, must_occur=False)
+    return places, label
 
 
 def _sums(

@@ -15,8 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values
-from calibkit.columns.columns import ScoreRows
-from calibkit.columns.rows import RowFinder, weightless
+from calibkit.columns.columns import ROLES, ScoreRows
+from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -290,7 +290,6 @@ def stored_rows(
     """
     windows, scores, known = list[Seen](), ColumnSummaries(1), dict[str, pl.Series]()
     for window in passes:
-        last = replace(window, finder=RowFinder(passes.source))
         windows.append(Seen.of(window))
         scores.add([window.score], row_hashes(columns_of(window)))
         for column in window.others.iter_columns():
@@ -300,7 +299,7 @@ def stored_rows(
                 known[column.name] = before.append(text).unique().sort()
     seen = _of_all(windows, passes)
     arrays = Arrays(None if passes.whole else memory)
-    fields = {name: values.dtype for name, values in _fields(last, known).items()}
+    fields = {name: values.dtype for name, values in _fields(window, known).items()}
     store = RowStore(fields, seen.rows_read - seen.dropped, arrays, scores)
     for window in passes:
         columns = _fields(window, known)
@@ -310,25 +309,16 @@ def stored_rows(
         store.add({**columns, "hash": row_hashes(columns)})
     passes.release()
     found, others = store.finish(), []
-    for like in last.others.iter_columns():  # as they were read; categories have become text
+    for like in window.others.iter_columns():  # as they were read; categories have become text
         values = found[_OTHER + like.name]
         if _is_number(like):
             others.append(pl.Series(like.name, values).cast(like.dtype))
         else:
             others.append(known[like.name].gather(values).alias(like.name))
-    own = seen.fields(passes.source)
+    own = seen.fields(passes.source) | {role: fixed(found.get(role)) for role in ROLES}
     own["warnings"] += arrays.warnings
-    rows = replace(
-        last,
-        **own,
-        score=fixed(found["score"]),
-        uncertainty=fixed(found.get("uncertainty")),
-        label=found.get("label"),
-        weight=fixed(found.get("weight")),
-        others=pl.DataFrame(others),
-        moved=bool(edges),
-    )
-    return checked(rows if edges else replace(rows, hashes={}))
+    own["hashes"] = seen.hashes if edges else {}
+    return checked(replace(window, **own, others=pl.DataFrame(others), moved=bool(edges)))
 
 
 def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Numbers]:

@@ -119,7 +119,9 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
             memory is None or total <= memory.entries or total == counted.frame.height
         )
         frame = counted.written() if written else counted.frame
-        columns = {role: column_of(frame, role) for role in ROLES}
+        columns: dict[str, Any] = {
+            role: fixed(frame[role].to_numpy()) if role in frame.columns else None for role in ROLES
+        }
         levels, weight = columns["uncertainty"], columns["weight"]
         if levels is not None and self.edges is not None:  # below all edges: the smallest of all
             kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
@@ -217,11 +219,6 @@ def _row_sums(rows: ScoreRows) -> dict[str, str]:
 def columns_of(rows: ScoreRows) -> dict[str, Numbers]:
     """Return the columns of the roles that rows have, the score first."""
     return {role: getattr(rows, role) for role in ROLES if getattr(rows, role) is not None}
-
-
-def column_of(frame: pl.DataFrame, name: str) -> Any:
-    """Return a column as an array, as columns give them; None where it is not there."""
-    return fixed(frame[name].to_numpy()) if name in frame.columns else None
 
 
 def fixed(array: Numbers | None) -> Any:

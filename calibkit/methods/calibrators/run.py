@@ -179,8 +179,8 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     if given.segments is not None:
         groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
         warnings = (*warnings, *more)
-    files = rows.source.paths if rows.source else []
     shaped, more_said = _shaped(options)
+    files = rows.source.paths
     origin = about(CalibratorModel, options, shaped, rows.rows, fingerprint(), files, **more_said)
     model = CalibratorModel(
         **{**origin, "version": SCORE_VERSION},
