@@ -106,7 +106,7 @@ def hash_rows(frame: pl.DataFrame) -> int:
         block = frame.slice(start, _FRAME_BLOCK)
         hashes = np.zeros(block.height, np.uint64)
         for name in sorted(block.columns):
-            kernels.absorb(hashes, _words(block[name]), word_of(name))
+            kernels.absorb(hashes, _words(block[name]), np.uint64(word_of(name)))
         total += int(hashes.sum())
     return total % 2**64
 
@@ -145,7 +145,7 @@ def _bits(numbers: pl.Series) -> UInt64s:
 
 def _of_texts(column: pl.Series) -> UInt64s:
     return np.array(
-        by_value(column, lambda one: _NOTHING if one is None else word_of(one), pl.UInt64)
+        by_value(column, lambda one: int(_NOTHING) if one is None else word_of(one), pl.UInt64)
     )
 
 
@@ -161,10 +161,10 @@ def _of_lists(column: pl.Series) -> UInt64s:
     return words
 
 
-def word_of(text: str | bytes) -> np.uint64:
+def word_of(text: str | bytes) -> int:
     """Return 64 bits that tell a text from others."""
     data = text.encode() if isinstance(text, str) else text
-    return np.uint64(int.from_bytes(blake2b(data, digest_size=8).digest(), "little"))
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
 #: What is drawn: numbers that stand for purposes.
