@@ -83,7 +83,7 @@ ONE_OF_EACH = {
     "quantiles": (
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
-        summaries.tally.quantiles maps.method.quantiles summaries.edges.falling_quantiles
+        maps.method.quantiles summaries.edges.falling_quantiles
         methods.boundary.problem.columns.Quantiles
         _kernels.distributions.normal_quantile
         _kernels.distributions._central_quantile _kernels.distributions._tail_quantile""",

@@ -7,7 +7,6 @@ and stands here: which columns are kept, names that clash, rows that lack a valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Final, cast
 
 import numpy as np
@@ -17,8 +16,9 @@ from msgspec.structs import replace
 from polars.selectors import by_name
 
 from calibkit.arrays import Int64s
+from calibkit.columns.patterns import matching
 from calibkit.columns.rows import NothingLeft, RowFinder, placed, present_in
-from calibkit.errors import FIRST_ROWS, DataError, UsageError, nearest
+from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.kinds import ACTION, KINDS, LEVEL, PASS, Applier, Reads
@@ -59,7 +59,7 @@ class Application(Struct, frozen=True):
 
     The columns of the input that are `kept` stay; those `added` have `places` among the columns that
     the applier gives.  `made_by` has the hash of the model that made a column of the result, where it
-    is known; `chosen` says which rows of it ``--selected`` keeps.
+    is known; `chosen` says which rows of it ``--selected`` keeps (None: all).
     """
 
     source: Source
@@ -97,9 +97,8 @@ class Application(Struct, frozen=True):
         names = self.source.as_named
         kept = (rows[name].alias(names.get(name, name)) for name in self.kept)
         result = rows.select(*kept, *added)
-        if not self.options.selected:
+        if self.chosen is None:
             return Applied(result, gaps)
-        assert self.chosen is not None  # `plan_application` refused models that decide nothing
         chosen = result.select(self.chosen.fill_null(False)).to_series()
         return Applied(result.filter(chosen), gaps, np.flatnonzero(chosen))
 
@@ -188,14 +187,8 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         )
     kept = list(source.schema)
     if options.keep is not None:
-        patterns = listed(options.keep)
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in kept):
-                raise UsageError(
-                    f"--keep {pattern!r} matches no column{nearest(pattern, kept)}; "
-                    f"the columns are {', '.join(map(repr, kept))}."
-                )
-        kept = [name for name in kept if any(fnmatchcase(name, one) for one in patterns)]
+        wanted = {name for one in listed(options.keep) for name in matching(kept, one, "--keep")}
+        kept = [name for name in kept if name in wanted]
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]
     if options.column is not None:
@@ -209,7 +202,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
             "the old one out by --keep, or replace it by --overwrite-columns.",
             column=clash[0],
         )
-    chosen = _chosen(applier, added)
+    chosen = _chosen(applier, added) if options.selected else None
     if options.selected and chosen is None:
         raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
     kept = [name for name in kept if name not in added]

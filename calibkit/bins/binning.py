@@ -27,10 +27,11 @@ from calibkit.options.bin import Order
 from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.edges import (
     assign,
+    edges_by,
     equal_width_edges,
+    extremes,
     level_edges,
     quantile_edges,
-    several_quantile_edges,
 )
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
@@ -76,23 +77,11 @@ def several_levels(
     """Return what `uncertainty_levels` does, for several numbers of levels."""
     if rows.uncertainty is None:
         return [Levels(-np.inf, np.empty(0))] * len(several)
-    given = rows.level_edges
-    if given is None and strategy == "equal-mass":
-        quantiles = several_quantile_edges(rows.uncertainty, several, rows.weight)
-        return [Levels(*own) for own in quantiles]
-    low, high = extremes(rows.uncertainty, rows.weight)
-    return [
-        Levels(
-            low, np.array(given) if given and levels > 1 else equal_width_edges(low, high, levels)
-        )
-        for levels in several
-    ]
-
-
-def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:
-    """Return the smallest and the largest value among rows that weigh something."""
-    present = values if weight is None else values[weight > 0]
-    return float(present.min()), float(present.max())
+    if rows.level_edges is None:
+        cut = edges_by(strategy, rows.uncertainty, several, rows.weight)
+        return [Levels(*own) for own in cut]
+    low, given = extremes(rows.uncertainty, rows.weight)[0], np.array(rows.level_edges)
+    return [Levels(low, given if levels > 1 else np.empty(0)) for levels in several]
 
 
 def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool) -> None:
@@ -166,14 +155,12 @@ def fit_grid(
     `UsageError` for impossible numbers of bins, `DataError` for equal-width bins of infinite scores.
     """
     check_bins(uncertainty_bins, score_bins, has_uncertainty=rows.uncertainty is not None)
-    if strategy != "equal-mass":
-        low, high = _finite_extremes(rows)
-    elif order == "score-uncertainty":
+    if strategy == "equal-mass" and order == "score-uncertainty":
         return _score_first_grid(rows, uncertainty_bins, score_bins, threads)
-    of_levels = strategy if strategy == "equal-width" else "equal-mass"
-    levels = uncertainty_levels(rows, uncertainty_bins, of_levels)
+    levels = uncertainty_levels(rows, uncertainty_bins, strategy)
     tally = _tally(rows, levels.of(rows.uncertainty, rows.score.size), uncertainty_bins, threads)
     if strategy != "equal-mass":
+        low, high = _finite_extremes(rows)
         inner = equal_width_edges(low, high, score_bins)
         if strategy == "equal-odds":
             least, most = (logit(min(max(end, LEAST), 1.0 - LEAST)) for end in (low, high))
@@ -188,10 +175,8 @@ def fit_grid(
 
 
 def _tally(rows: ScoreRows, level: UInt16s, levels: int, threads: int) -> Tally:
-    label = rows.label
-    if label is None:
-        label = np.zeros(rows.score.size, np.uint8)
-    return count_rows(rows.score, level, label, levels, weight=rows.weight, threads=threads)
+    weight = rows.weight
+    return count_rows(rows.score, level, rows.labels, levels, weight=weight, threads=threads)
 
 
 def _filled(
@@ -212,15 +197,11 @@ def _filled(
 def _finite_extremes(rows: ScoreRows) -> tuple[float, float]:
     """Return the least and the greatest score; refuse infinite ones of rows that weigh something."""
     low, high = extremes(rows.score, rows.weight)
-    if np.isfinite(low) and np.isfinite(high):
-        return low, high
-    infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
-    column = pl.Series(rows.options.score, rows.score)
-    if rows.where is not None:
-        rows.where.refuse(
-            column, infinite, "infinite", "use --strategy equal-mass, or correct them"
-        )
-    raise DataError("equal-width bins need finite scores", column=column.name)
+    if not (np.isfinite(low) and np.isfinite(high)):
+        infinite = np.isinf(rows.score) & (True if rows.weight is None else rows.weight > 0)
+        column, advice = pl.Series(rows.options.score, rows.score), "use --strategy equal-mass"
+        rows.finder.refuse(column, infinite, "infinite", f"{advice}, or correct them")
+    return low, high
 
 
 def _score_first_grid(
@@ -249,13 +230,11 @@ def _score_first_grid(
 
 def _limits(edges: Floats, minimum: Floats) -> tuple[Floats, Floats]:
     """Return the lower and upper limits of all bins; NaN where the outer bin was empty."""
-    outer = edges.shape[0]
-    low = np.concatenate([np.full((outer, 1), -np.inf), edges], axis=1)
-    high = np.concatenate([edges, np.full((outer, 1), np.inf)], axis=1)
-    if minimum.size == outer:
-        low[np.isnan(minimum)] = np.nan
-        high[np.isnan(minimum)] = np.nan
-    return low, high
+    ends = ((0.0, 0.0), (-np.inf, np.inf))
+    limits = np.pad(edges, ((0, 0), (1, 1)), constant_values=ends)
+    if minimum.size == edges.shape[0]:
+        limits[np.isnan(minimum)] = np.nan
+    return limits[:, :-1], limits[:, 1:]
 
 
 def grid_levels(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> UInt16s:

@@ -16,17 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
-from calibkit.columns.rows import (
-    FloatArray,
-    Remark,
-    RowFinder,
-    label_column,
-    numeric_column,
-    read_rows,
-    refuse_missing,
-    score_column,
-    weight_column,
-)
+from calibkit.columns import rows as readers
+from calibkit.columns.rows import FloatArray, Remark, RowFinder
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -35,8 +26,8 @@ from calibkit.numerics.hashes import data_hash
 from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels
 
-#: The roles over which the hash of rows that were made coarser is known.
-HASHED: Final = ("label", "score", "uncertainty", "weight")
+#: What score rows may have a column for; over these the hash of rows that were made coarser is known.
+ROLES: Final = ("score", "uncertainty", "label", "weight")
 
 _DEFAULT_UNCERTAINTY: Final = "uncertainty"
 _NO_UNCERTAINTY: Final = "no column 'uncertainty': one uncertainty level (K = 1)"
@@ -81,12 +72,11 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     label: UInt8s | None
     weight: Floats | None
     options: ColumnOptions  # with the uncertainty column resolved (None: there is none)
-    rows_read: int  # how many rows the inputs have
-    dropped: int  # and how many of them were dropped
+    rows_read: int  # how many rows the inputs have, with those that were dropped
     warnings: tuple[str, ...]  # what the user has to be told, whatever the verbosity
     notes: tuple[str, ...] = ()  # what a summary should say
-    others: pl.DataFrame | None = None  # columns as they were read
-    where: RowFinder | None = None
+    others: pl.DataFrame = pl.DataFrame()  # further columns, as they were read
+    finder: RowFinder  # finds the rows in the inputs
     remarks: tuple[Remark, ...] = ()  # the warnings that are about a number of rows or values
     level_edges: tuple[float, ...] | None = None  # of uncertainty, the inner ones, if given
     cells: CellGrid | None = None  # of several uncertainties, if `uncertainty` is the cell of a row
@@ -99,14 +89,14 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
     hashes: Mapping[str, str] = {}
 
     @property
-    def source(self) -> Source | None:
+    def source(self) -> Source:
         """The inputs."""
-        return None if self.where is None else self.where.source
+        return self.finder.source
 
     @property
-    def file(self) -> str | None:
+    def file(self) -> str:
         """The first input, for messages."""
-        return self.source.parts[0].path if self.source else None
+        return self.source.parts[0].path
 
     @property
     def rows(self) -> int:
@@ -120,19 +110,12 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return self.label
 
     @property
-    def finder(self) -> RowFinder:
-        """Where the rows are, of rows that are read from inputs."""
-        assert self.where is not None
-        return self.where
-
-    @property
     def details(self) -> tuple[str, ...]:
         """What is said of the rows to those who ask for more."""
         return (f"{self.rows:,} rows used of {self.rows_read:,} read",)
 
     def other(self, name: str) -> pl.Series:
         """Return a column that is read along."""
-        assert self.others is not None
         return self.others[name]
 
     def refuse_absent(self, beside: Mapping[str, str]) -> None:
@@ -144,7 +127,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             if role == "by":
                 read_segments(self.other(name), self.finder)
             else:
-                refuse_missing(self.other(name), self.finder)
+                readers.refuse_missing(self.other(name), self.finder)
 
     @property
     def positive_rows(self) -> int:
@@ -163,18 +146,18 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             used = {role: values for role, values in used.items() if role != "weight"}
             used |= {} if self.weight_each is None else {"weight": self.weight_each}
         if self.moved:
-            return self.hashes[",".join(role for role in HASHED if role in used)]
+            return self.hashes[",".join(sorted(used.keys() & set(ROLES)))]
         return self.hashes.get(",".join(sorted(used))) or data_hash(used, self.times)
 
     def only(self, rows: Int64s) -> ScoreRows:
         """Return some of the rows, named by their place."""
-        where = None if self.where is None else self.where.only(rows)
-        names = ("score", "uncertainty", "label", "weight", "others", "times", "weight_each")
-        columns = ((name, getattr(self, name)) for name in names)
+        columns = ((name, getattr(self, name)) for name in (*ROLES, "times", "weight_each"))
         found: dict[str, Any] = {name: own[rows] for name, own in columns if own is not None}
+        found["others"] = self.others[rows] if self.others.width else self.others
         for name in found.keys() & {"score", "uncertainty", "weight"}:
             found[name].flags.writeable = False  # as they are read: kernels are compiled for that
-        return replace(self, **found, where=where, hashes=self.hashes if self.moved else {})
+        found["finder"] = self.finder.only(rows)
+        return replace(self, **found, hashes=self.hashes if self.moved else {})
 
 
 C = TypeVar("C", bound=ColumnOptions)
@@ -205,37 +188,34 @@ def read_score_rows(
     options = resolve(source, options, label=label, uncertainty=uncertainty)
     numeric = [options.score, options.uncertainty, options.weight]
     used = [name for name in (*numeric, *others) if name is not None]
-    rows = read_rows(
+    rows = readers.read_rows(
         source,
         [*used, *features, *([options.label] if label else [])],
         missing=used if options.on_missing == "drop" else (),
         unlabelled=options.label if label and options.unlabelled == "drop" else None,
     )
     frame, where = rows.frame, rows.where
-    score = score_column(frame[options.score], where, options.scale, finite=finite_scores)
+    score = readers.score_column(frame[options.score], where, options.scale, finite=finite_scores)
     spread = None if options.uncertainty is None else frame[options.uncertainty]
     weight = None if options.weight is None else frame[options.weight]
     labels, remarks = None, tuple[str, ...]()
     if label:
         must_occur = positive_must_occur and source.whole  # a window may hold no positive row
-        labels, remarks = label_column(
+        labels, remarks = readers.label_column(
             frame[options.label], where, positive=options.positive, must_occur=must_occur
         )
     return ScoreRows(
         score=score,
-        uncertainty=None if spread is None else numeric_column(spread, where),
+        uncertainty=None if spread is None else readers.numeric_column(spread, where),
         label=labels,
-        weight=None if weight is None else weight_column(weight, where),
+        weight=None if weight is None else readers.weight_column(weight, where),
         options=options,
         rows_read=rows.rows_read,
-        dropped=rows.dropped,
         warnings=(*source.warnings, *rows.warnings, *remarks),
         remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
-        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features]))
-        if others or features
-        else None,
-        where=where,
+        others=frame.select(frame[name] for name in dict.fromkeys([*others, *features])),
+        finder=where,
     )
 
 

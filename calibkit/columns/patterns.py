@@ -30,24 +30,23 @@ class Matched(Struct, frozen=True):
     nested: bool = False
 
 
-def _matching(
-    source: Source, pattern: str, option: str, taken: Collection[str] = (), **where: Any
+def matching(
+    columns: Collection[str], pattern: str, option: str, taken: Collection[str] = (), **where: Any
 ) -> list[str]:
     """Return the columns, but those taken, that a glob matches, in natural order; refuse none."""
-    found = [name for name in source.schema if fnmatchcase(name, pattern) and name not in taken]
+    found = [name for name in columns if fnmatchcase(name, pattern) and name not in taken]
     if found:
         return sorted(found, key=natural_key)
     raise UsageError(
-        f"{option} {pattern!r} matches no column{nearest(pattern, source.schema)}; "
-        f"the columns are {', '.join(map(repr, source.schema))}.",
-        column=pattern,
+        f"{option} {pattern!r} matches no column{nearest(pattern, columns)}; "
+        f"the columns are {', '.join(map(repr, columns))}.",
         **where,
     )
 
 
 def match_columns(source: Source, pattern: str, option: str) -> Matched:
     """Return the columns that a shell glob matches: some, and no column of lists among several."""
-    found = _matching(source, pattern, option)
+    found = matching(source.schema, pattern, option, column=pattern)
     lists = [name for name in found if isinstance(source.schema[name], pl.List | pl.Array)]
     if lists and len(found) > 1:
         raise UsageError(
@@ -142,7 +141,8 @@ def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]
     found: list[str] = []
     for pattern in patterns:
         if pattern not in source.schema:
-            found += _matching(source, pattern, "--features", taken, file=source.parts[0].path)
+            where = {"column": pattern, "file": source.parts[0].path}
+            found += matching(source.schema, pattern, "--features", taken, **where)
         elif pattern not in taken:
             found.append(pattern)
         else:

@@ -31,7 +31,7 @@ _ENOUGH_UNITS: Final = 2**29
 _CERTAIN: Final = 4.0
 
 
-def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> str | None:
+def looks_like_probabilities(low: float, high: float, scale: str) -> str | None:
     """Say that scores claimed to be logits or percentages look like probabilities, else None.
 
     `low` and `high` are the least and the greatest as they stand in the file.
@@ -40,12 +40,12 @@ def looks_like_probabilities(name: str, low: float, high: float, scale: str) -> 
     if claimed is None or not 0.0 <= low < high <= 1.0:
         return None
     return (
-        f"column {name!r}: scores from {low:.6g} to {high:.6g} look like probabilities, not like "
-        f"{claimed}; is --scale probability meant?"
+        f"scores from {low:.6g} to {high:.6g} look like probabilities, not like {claimed}; is --scale "
+        "probability meant?"
     )
 
 
-def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = None) -> str | None:
+def inverted(rows: Numbers, positives: Numbers, size: int | None = None) -> str | None:
     """Say that higher scores go with fewer positives; None where they do not.
 
     Rows and positive rows (or their weights, of so many rows) are those of each distinct score, in
@@ -69,22 +69,22 @@ def inverted(name: str, rows: Numbers, positives: Numbers, size: int | None = No
     if auc > 0.5 - _CERTAIN * spread:
         return None
     return (
-        f"column {name!r}: higher scores go with fewer positives (AUC {auc:.3f}); is the score that of "
-        "the other class, or --positive the wrong one?"
+        f"higher scores go with fewer positives (AUC {auc:.3f}); is the score that of the other class, "
+        "or --positive the wrong one?"
     )
 
 
-def far_apart(rows: int, hits: int) -> str | None:
-    """Say that one class is too light, in units, beside the other to be added up to nine digits."""
+def far_apart(rows: int, hits: int) -> list[str]:
+    """Say where one class is too light, in units, beside the other to be added up to nine digits."""
     lighter = min(hits, rows - hits)
     if rows < _ROUNDED or not 0 < lighter < _ENOUGH_UNITS:
-        return None
+        return []
     kind, other = ("positive", "negative") if hits == lighter else ("negative", "positive")
-    return (
+    return [
         f"weights: {kind} rows together weigh {lighter / (rows - lighter):.0e} of the {other} ones; "
         f"their sums are rounded, by up to {0.5 / lighter:.0e} of them; weights of whole numbers or "
         "less far apart are exact"
-    )
+    ]
 
 
 def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
@@ -92,8 +92,7 @@ def of_weights(label: Numbers, weight: Numbers | None) -> list[str]:
     if weight is None or not weight.any():
         return []
     units, _ = in_units(weight, label)
-    said = far_apart(int(units.sum()), int(units[label == 1].sum()))
-    return [] if said is None else [said]
+    return far_apart(int(units.sum()), int(units[label == 1].sum()))
 
 
 def of_tally(
@@ -114,11 +113,11 @@ def of_tally(
     rows, hits = (np.add.reduceat(part, starts, dtype=np.int64) for part in (rows, hits))
     if ends.size > 1 and ends[0] == ends[-1]:
         ends = ends[:1]
-    said = [far_apart(int(rows.sum()), int(hits.sum()))]
+    odd: list[str | None] = []
     if ends.size == 1 and size >= FEWEST:
-        said.append(f"column {name!r}: every row has the same score")
+        odd = ["every row has the same score"]
     elif size >= FEWEST:
         low, high = (float(end) * (100.0 if scale == "percent" else 1.0) for end in ends[[0, -1]])
-        said.append(looks_like_probabilities(name, low, high, scale))
-        said.append(inverted(name, rows, hits, size))
-    return [remark for remark in said if remark is not None]
+        odd = [looks_like_probabilities(low, high, scale), inverted(rows, hits, size)]
+    weights = far_apart(int(rows.sum()), int(hits.sum()))
+    return weights + [f"column {name!r}: {one}" for one in odd if one is not None]

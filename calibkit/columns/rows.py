@@ -6,6 +6,7 @@ offend.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, NoReturn, cast
@@ -129,10 +130,9 @@ class Remark(Struct, frozen=True, forbid_unknown_fields=True):
 
 def merge_remarks(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     """Return remarks that differ in their number only as one."""
-    found: dict[tuple[str, str, str], int] = {}
+    found = Counter[tuple[str, str, str]]()
     for one in remarks:
-        like = one.before, one.noun, one.after
-        found[like] = found.get(like, 0) + one.count
+        found[one.before, one.noun, one.after] += one.count
     return tuple(Remark(*like, count) for like, count in found.items())
 
 
@@ -157,11 +157,6 @@ class Rows(Struct, frozen=True, kw_only=True):
     where: RowFinder
     rows_read: int
     remarks: tuple[Remark, ...] = ()
-
-    @property
-    def dropped(self) -> int:
-        """How many rows of the inputs are not there."""
-        return self.rows_read - self.frame.height
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -11,6 +9,7 @@ from msgspec import Struct
 from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import RowFinder, is_text, refuse_missing
+from calibkit.numerics.hashes import by_value, word_of
 
 
 class Segments(Struct, frozen=True):
@@ -41,11 +40,12 @@ def known_codes(
 
     `distinct`: the values that there are, if they are known.
     """
-    distinct = column.unique() if distinct is None else distinct
     place = {name: code for code, name in enumerate(names)}
-    codes = [-1 if one is None else place.get(segment_name(one), -1) for one in distinct.to_list()]
-    coded = column.replace_strict(distinct, pl.Series(codes, dtype=pl.Int64), return_dtype=pl.Int64)
-    return coded.cast(pl.Int64).to_numpy()  # of no row it is null
+
+    def code(value: object) -> int:
+        return -1 if value is None else place.get(segment_name(value), -1)
+
+    return by_value(column, code, pl.Int64, distinct)
 
 
 def segment_name(value: object) -> str:
@@ -71,12 +71,7 @@ def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     refuse_missing(groups, where)
     if not groups.dtype.is_integer():
         groups = groups.cast(pl.String)
-    values = groups.unique()
-    texts = (f"{salt}:{value}".encode() for value in values.cast(pl.String))
-    digests = (hashlib.blake2b(text, digest_size=8).digest() for text in texts)
-    keys = pl.Series([int.from_bytes(one, "little") for one in digests], dtype=pl.UInt64)
-    found = groups.replace_strict(values, keys, return_dtype=pl.UInt64)
-    return found.to_numpy()
+    return by_value(groups, lambda value: word_of(f"{salt}:{value}"), pl.UInt64)
 
 
 def time_parts(times: pl.Series, parts: int, where: RowFinder) -> UInt8s:

@@ -134,12 +134,12 @@ class Counts(Struct, frozen=True):
 
 def added(parts: Iterable[Sums]) -> Sums:
     """Return the sums over the rows of all parts; a part may lack some."""
-    found: dict[str, list[list[Fraction]]] = {}
+    found: Sums = {}
     for part in parts:
         for name, values in part.items():
-            found.setdefault(name, []).append(values)
-    sums = ((name, zip(*own, strict=True)) for name, own in found.items())
-    return {name: [sum(values, Fraction()) for values in own] for name, own in sums}
+            before = found.get(name, [Fraction()] * len(values))
+            found[name] = [a + b for a, b in zip(before, values, strict=True)]
+    return found
 
 
 def cell_sums(probability: Numbers, place: Int64s, chance: Numbers, weight: Numbers) -> Sums:
@@ -332,9 +332,8 @@ def _labels(options: DriftOptions, frame: pl.DataFrame, where: RowFinder) -> Jud
         column, where = column.gather(places), where.only(places)
     if not places.size:
         return places, np.empty(0, np.uint8)
-    return places, readers.label_column(column, where, positive=options.positive, must_occur=False)[
-        0
-    ]
+    label, _ = readers.label_column(column, where, positive=options.positive, must_occur=False)
+    return places, label
 
 
 def _sums(

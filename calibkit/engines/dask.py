@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from msgspec import Struct
 
 from calibkit.errors import CalibkitError, ResourceError, UsageError
+from calibkit.files.explain import first_line
 from calibkit.runtime.progress import tell
 from calibkit.version import __version__
 
@@ -75,7 +76,7 @@ class DaskEngine:
         except (OSError, ValueError, RuntimeError) as error:
             self.__exit__()
             raise ResourceError(
-                f"--dask {self._address}: no Dask scheduler answers there ({_first_line(error)}); "
+                f"--dask {self._address}: no Dask scheduler answers there ({first_line(error)}); "
                 "start one by `dask scheduler`, or use --dask local"
             ) from error
         return self
@@ -174,7 +175,7 @@ class DaskEngine:
             if isinstance(error, CancelledError) and self._client.status != "running":
                 raise self._lost("its scheduler went away") from error
             raise UsageError(
-                f"the workers of {self._address} cannot load calibkit ({_first_line(error)}); "
+                f"the workers of {self._address} cannot load calibkit ({first_line(error)}); "
                 "install the same version there."
             ) from error
         except self._dask.KilledWorker as error:
@@ -184,7 +185,7 @@ class DaskEngine:
                 file=name,
             ) from error
         except OSError as error:
-            raise self._lost(_first_line(error)) from error
+            raise self._lost(first_line(error)) from error
 
     def _lost(self, reason: str) -> ResourceError:
         return ResourceError(
@@ -223,7 +224,3 @@ def _of_one_version(function: Callable[[T], R], version: str, part: T) -> R:
             "same version everywhere."
         )
     return function(part)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

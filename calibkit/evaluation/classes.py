@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -10,13 +10,12 @@ import numpy as np
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats
-from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import match_columns, read_matrix
 from calibkit.columns.rows import numeric_column, weight_column
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.errors import UsageError, nearest
 from calibkit.evaluation.findings import Evaluated, Findings, slices_of
-from calibkit.evaluation.rows import vote_columns
+from calibkit.evaluation.rows import beside_classes
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window, softmax
 from calibkit.measures import classes as measured
@@ -57,20 +56,16 @@ def _segments(rows: RaterRows, name: str | None) -> Segments | None:
 
 
 def _probabilities(rows: RaterRows, options: EvaluateOptions) -> dict[str, Floats]:
-    """Return the probabilities of each pattern."""
     logits = options.scale == "logit"
     return {name: softmax(own) if logits else own for name, own in rows.predictions.items()}
 
 
 def read_classes(options: EvaluateOptions, source: Source) -> RaterRows:
-    """Return checked rows: a vote each, for the class that the label names."""
-    return _read(options, source, columns_beside(source, options, "by").values())
-
-
-def _read(options: EvaluateOptions, source: Source, others: Iterable[str]) -> RaterRows:
-    """Read class probabilities, and what judges them."""
-    asked = options.part(RaterOptions, probs=options.patterns, others=tuple(others))
-    return read_window(source, asked)
+    """Return checked rows; judged by a label they have a vote each, for the class that it names."""
+    others = dict.fromkeys(beside_classes(options, source).values())
+    return read_window(
+        source, options.part(RaterOptions, probs=options.patterns, others=tuple(others))
+    )
 
 
 def _bound(findings: Findings, classes: measured.Classes, names: list[str]) -> None:
@@ -146,8 +141,7 @@ def read_votes(
     options: EvaluateOptions, source: Source
 ) -> tuple[RaterRows, dict[str, measured.Judged]]:
     """Return checked rows, as often as their weights say, and each predictor; errors as above."""
-    others = dict.fromkeys(vote_columns(options, source).values())
-    rows = _read(options, source, others)
+    rows = read_classes(options, source)
     if options.weight is not None:
         weight = weight_column(rows.others[options.weight], rows.where)
         broken = weight != np.floor(weight)

@@ -186,7 +186,6 @@ WRITERS: dict[str, Callable[[Metrics], bytes]] = {
 
 
 def _tex(text: str) -> str:
-    """Return a name as LaTeX prints it."""
     return " ".join(text.split()).translate(_TEX)
 
 

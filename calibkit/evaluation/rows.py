@@ -82,11 +82,10 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
         if options.counts is not None:
             votes = match_columns(source, options.counts, "--counts")
             found |= {f"votes ({column})": column for column in votes.columns}
-            found |= vote_columns(options, source)
         else:
-            found |= columns_beside(source, options, "label", "by")
+            found |= columns_beside(source, options, "label")
             source.as_written([options.label])
-        return found
+        return found | beside_classes(options, source)
     found = resolve(source, options.columns, label=True, uncertainty=False).roles
     beside: dict[str, list[str]] = {}
     for role, (one, _) in _beside(options, source).items():
@@ -100,11 +99,13 @@ def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
     return found
 
 
-def vote_columns(options: EvaluateOptions, source: Source) -> dict[str, str]:
-    """Return the columns that are read beside class probabilities and votes, by role.
+def beside_classes(options: EvaluateOptions, source: Source) -> dict[str, str]:
+    """Return the columns that are read beside class probabilities and labels or votes, by role.
 
     Raises `UsageError` for one that is not there.
     """
+    if options.counts is None:
+        return columns_beside(source, options, "by")
     named = {f"alpha0 {place}": name for place, name in enumerate(options.strengths, 1)}
     source.require(options.strengths, "--alpha0")
     for role, name in columns_beside(source, options, "rater_weight", "disagreement").items():
@@ -156,9 +157,8 @@ def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside])
     rows = read_score_rows(
         source, columns, uncertainty=False, positive_must_occur=False, others=others
     )
-    frame = rows.others if rows.others is not None else pl.DataFrame()
-    made = {role: make(frame, rows.finder) for role, (_, make) in beside.items()}
-    return replace(rows, others=pl.DataFrame(made) if made else None)
+    made = {role: make(rows.others, rows.finder) for role, (_, make) in beside.items()}
+    return replace(rows, others=pl.DataFrame(made))
 
 
 def rows_of(
@@ -168,7 +168,7 @@ def rows_of(
 
     `shape` is that of the grid whose cells were placed.
     """
-    frame = rows.others if rows.others is not None else pl.DataFrame()
+    frame = rows.others
 
     def column(name: str) -> Any:
         return frame[name].to_numpy() if name in frame.columns else None

@@ -71,10 +71,9 @@ def explain(path: str, error: BaseException) -> CalibkitError:
         return repeated_name([repeated[1]] * 2, path)
     system = _system_error(error)
     if system is None or system.errno in _NONSENSE:
-        reason = (said.strip() or type(error).__name__).splitlines()[0]
         return DataError.of(
             path,
-            f"the file is truncated, corrupt or not of its format ({reason}); "
+            f"the file is truncated, corrupt or not of its format ({first_line(error)}); "
             "write it again, or name its format by --input-format",
         )
     reason = (system.strerror or str(system)).splitlines()[0]
@@ -82,6 +81,11 @@ def explain(path: str, error: BaseException) -> CalibkitError:
         kind = MissingFileError if system.errno == errno.ENOENT else UsageError
         return kind.of(path, f"cannot be read ({reason}); check the path and its permissions")
     return ResourceError.of(path, f"read error ({reason}); try again")
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of what an error says, or its name where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def repeated_name(names: Sequence[str], path: str) -> DataError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Final, Literal
 
@@ -23,6 +24,9 @@ _SUFFIXES: Final = {
     "xlsx": (".xlsx",),
 }
 _BY_SUFFIX: Final = {suffix: name for name, own in _SUFFIXES.items() for suffix in own}
+
+#: The suffixes of all formats, for messages.
+KNOWN_SUFFIXES: Final = f"{', '.join(_BY_SUFFIX)} (text formats also with .gz, .zst)"
 
 #: The formats that calibkit reads and writes.
 FORMATS: Final = tuple(_SUFFIXES)
@@ -53,16 +57,11 @@ _LEADING: Final = {
 HEAD_BYTES: Final = 4096
 
 
-def _unpacked(path: str) -> tuple[PurePath, Compression | None]:
+def unpacked(path: str) -> tuple[PurePath, Compression | None]:
     """Return a path without the last suffix if that tells a compression, and what it tells."""
     name = PurePath(path)
     packed = _COMPRESSIONS.get(name.suffix.lower())
     return name.with_suffix("") if packed else name, packed
-
-
-def suffix_compression(path: str) -> Compression | None:
-    """Return ``"gzip"``, ``"zstd"`` or None, as the last suffix of `path` says."""
-    return _unpacked(path)[1]
 
 
 def suffix_format(path: str) -> str | None:
@@ -71,26 +70,21 @@ def suffix_format(path: str) -> str | None:
     ``.gz`` and ``.zst`` may follow the suffix of a text format (CSV, TSV, NDJSON); Parquet and
     Arrow compress inside the file.
     """
-    name, packed = _unpacked(path)
+    name, packed = unpacked(path)
     found = _BY_SUFFIX.get(name.suffix.lower())
     return found if packed is None or found in TEXT_FORMATS else None
 
 
 def strip_suffixes(name: str) -> str:
     """Return a file name without the suffixes that tell its format."""
-    path, _ = _unpacked(name)
+    path, _ = unpacked(name)
     return str(path.with_suffix("") if path.suffix.lower() in _BY_SUFFIX else path)
-
-
-def known_suffixes() -> str:
-    """Return the suffixes of all formats, for messages."""
-    return ", ".join(_BY_SUFFIX) + " (text formats also with .gz, .zst)"
 
 
 def unknown_suffix(path: str, option: str) -> UsageError:
     """Return the error for a table whose name tells no format; `option` would."""
     return UsageError.of(
-        path, f"the suffix names no known format; give {option}, or use one of " + known_suffixes()
+        path, f"the suffix names no known format; give {option}, or use one of {KNOWN_SUFFIXES}"
     )
 
 
@@ -264,12 +258,9 @@ def _told_delimiter(text: str, usual: str) -> str:
 def _widths(lines: list[str], delimiter: str) -> list[int]:
     """Return how many fields a delimiter makes of each of some lines; a cut last one is left out."""
     found = []
-    try:
-        for fields in csv.reader(lines, delimiter=delimiter):
-            if fields:
-                found.append(len(fields))
-    except csv.Error:
-        pass
+    with suppress(csv.Error):
+        for fields in filter(None, csv.reader(lines, delimiter=delimiter)):
+            found.append(len(fields))
     if len(found) > 1 and lines[-1].count('"') % 2:
         found.pop()
     return found

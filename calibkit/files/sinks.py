@@ -29,7 +29,7 @@ from polars.io.plugins import register_io_source
 from calibkit.errors import UsageError
 from calibkit.files.excel import write_excel
 from calibkit.files.explain import writing
-from calibkit.files.formats import SEPARATORS, suffix_compression, suffix_format, unknown_suffix
+from calibkit.files.formats import SEPARATORS, suffix_format, unknown_suffix, unpacked
 from calibkit.files.paths import STDOUT_NAMES, final_path, fresh_path
 
 #: Rows of a row group in Parquet, and of a record batch in Arrow files, if rows are not wide: always
@@ -234,7 +234,7 @@ def _table(
         raise unknown_suffix(output, "--output-format")
     if known == "xlsx":
         return partial(write_excel, frames, output)
-    packed = suffix_compression(output) or "uncompressed"
+    packed = unpacked(output)[1] or "uncompressed"
 
     def sink(rows: pl.LazyFrame, out: Any, size: int) -> None:
         if known == "parquet":
@@ -310,7 +310,7 @@ def write_groups(
     coming = iter(frames)
     first = next(coming)
     size = group_size(first.schema, most)
-    groups = _groups(chain((first,), coming), size, copied)
+    groups = grouped(chain((first,), coming), size, copied=copied)
     ready: Queue[pl.DataFrame | None] = Queue(1)
     stopped = Event()
 
@@ -345,7 +345,8 @@ def write_groups(
         raise output.error or error  # polars says it in other words
 
 
-def _groups(frames: Iterable[pl.DataFrame], size: int, copied: bool) -> Iterator[pl.DataFrame]:
+def grouped(frames: Iterable[pl.DataFrame], size: int, *, copied: bool) -> Iterator[pl.DataFrame]:
+    """Yield the rows in frames of so many, the last with the rest; see `write_groups`."""
     held: list[pl.DataFrame] = []
     room = size
     for frame in frames:

@@ -67,13 +67,11 @@ def _open(
             table = excel_table(source, part, dialect)
         elif known == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
-            table = replace(Table.of(part, scan), source=source)
+            table = Table.of(part, scan, source=source)
         elif isinstance(source, str):
             table = Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
         else:
             table = _arrow_table(source, part, large, stream=head.startswith(formats.ARROW_STREAM))
-        if isinstance(source, ScratchPath) and isinstance(table.frame, pl.LazyFrame):
-            table = replace(table, source=table.source or source)
     if not table.rows:
         raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
     return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
@@ -131,10 +129,11 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
             raise ValueError(str(error)) from error
         raise
     if kept is not None:
-        return replace(Table.of(part, pl.scan_ipc(kept.path, glob=False)), source=kept.path)
+        return Table.of(part, pl.scan_ipc(kept.path, glob=False), source=kept.path)
     if stream:
         return Table.of(part, pl.read_ipc_stream(source))
-    return Table.of(part, pl.scan_ipc(source, glob=False, hive_partitioning=False))
+    scan = pl.scan_ipc(source, glob=False, hive_partitioning=False)
+    return Table.of(part, scan, source=source)
 
 
 class Source:

@@ -6,8 +6,8 @@ import gzip
 import tempfile
 import weakref
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from io import BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path, PosixPath
@@ -75,10 +75,15 @@ def held(chunks: Iterator[bytes], large: int | None) -> bytes | ScratchPath:
             break
     else:
         return memory.getvalue()
+    return scratched(chain((memory.getvalue(),), chunks))
+
+
+def scratched(chunks: Iterable[bytes]) -> ScratchPath:
+    """Return a file of the run's own with some bytes."""
     scratch = Scratch()
-    for chunk in chain((memory.getvalue(),), chunks):
-        scratch.write(chunk)
-    scratch.close()
+    with closing(scratch):
+        for chunk in chunks:
+            scratch.write(chunk)
     return scratch.path
 
 
@@ -99,7 +104,7 @@ def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> No
     start, line = 0, 1  # of a row
     done, feeds, inside = 0, 0, False  # bytes and line feeds so far, and whether in quotation marks
     for chunk in content_of(source, path):
-        ends, inside = _row_ends(chunk, inside) if quoted else (_ends(chunk), False)
+        ends, inside = _row_ends(chunk, inside, quoted)
         if (done + ends[0] if ends else done + len(chunk)) - start > longest:
             what, advice = f"line that begins at byte {start:,}", "end the lines by a line feed"
             if inside:
@@ -121,16 +126,15 @@ def refuse_endless(source: Path, path: str, longest: int, *, quoted: bool) -> No
             )
 
 
-def _ends(chunk: bytes) -> tuple[int, int] | None:
-    """Return where the first and the last line feed stand, if there is one."""
-    first = chunk.find(b"\n")
-    return None if first < 0 else (first, chunk.rfind(b"\n"))
+def _row_ends(chunk: bytes, inside: bool, quoted: bool) -> tuple[tuple[int, int] | None, bool]:
+    """Return where the first and the last line feed stand that end a row, if one does.
 
-
-def _row_ends(chunk: bytes, inside: bool) -> tuple[tuple[int, int] | None, bool]:
-    """Return the same outside quotation marks, and whether the chunk ends inside them."""
-    if b'"' not in chunk:
-        return (None if inside else _ends(chunk)), inside
+    Where fields may be quoted a row ends outside quotation marks; with these comes whether the chunk
+    ends inside them.
+    """
+    if not quoted or b'"' not in chunk:
+        first = -1 if inside else chunk.find(b"\n")
+        return (None if first < 0 else (first, chunk.rfind(b"\n"))), inside
     import numpy as np  # most text has no such marks
 
     signs = np.frombuffer(chunk, np.uint8)
@@ -146,7 +150,7 @@ class ScratchPath(PosixPath):
 class Scratch:
     """A file in the temporary folder (``TMPDIR``), open for writing at first.
 
-    It is at `path` as long as that is held, or until `remove` is called.  A `ResourceError` says what
+    It is at `path` as long as that is held.  A `ResourceError` says what
     the disk refuses, now or while it is written.
     """
 
@@ -156,7 +160,7 @@ class Scratch:
                 prefix="calibkit-", buffering=0, delete=False
             )
         self.path = ScratchPath(self._file.name)
-        self.remove = weakref.finalize(self.path, Path(self.path).unlink, missing_ok=True)
+        weakref.finalize(self.path, Path(self.path).unlink, missing_ok=True)
         _HELD.add(self.path)
 
     def write(self, data: Any) -> int:

@@ -42,12 +42,19 @@ class Table(Struct, frozen=True):
     remarks: tuple[str, ...] = ()  # what is unusual about how it is written
 
     @classmethod
-    def of(cls, part: Part, frame: pl.DataFrame | pl.LazyFrame, rows: int | None = None) -> Table:
+    def of(
+        cls,
+        part: Part,
+        frame: pl.DataFrame | pl.LazyFrame,
+        rows: int | None = None,
+        source: Path | str | bytes | None = None,
+    ) -> Table:
         """Return a table of these rows; `rows`: how many they are, where that is known."""
         if isinstance(frame, pl.DataFrame):
             return cls(part, frame, dict(frame.schema), frame.height)
         schema = dict(frame.collect_schema())
-        return cls(part, frame, schema, rows or int(frame.select(pl.len()).collect().item()))
+        rows = rows or int(frame.select(pl.len()).collect().item())
+        return cls(part, frame, schema, rows, source)
 
     def metadata(self) -> dict[str, str]:
         """Return the keys and values of a Parquet file's footer; other formats have none."""

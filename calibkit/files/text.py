@@ -158,7 +158,6 @@ class _Text:
         return rows.rename(self.names) if self.names else rows
 
     def _parse(self, *, guess: bool) -> None:
-        """Parse all rows once."""
         self.commas, rows = [], self._scan(infer_schema=False)
         if guess:
             floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
@@ -274,13 +273,13 @@ class _Text:
             # A column of empty texts, not of none, stays one of text.
             if one.plain and (one.kind != pl.Null or self.nulls[name] == self.count)
         )
-        made = Table.of(self.part, rows.collect() if self.hold else rows, self.count)
+        held = rows.collect() if self.hold else rows
+        made = Table.of(self.part, held, self.count, self.source)
         for name, one in known.items():
             if not one.plain and name not in self.commas:
                 made = made.read_as(name, partial(one.read, dialect=self.dialect), one.kind)
         return replace(
             made,
-            source=None if self.hold else self.source,
             undecided=self,
             told=partial(self.told, votes),
             remarks=(*self.dialect.unusual(formats.SEPARATORS[self.part.format]), *_remarks(known)),
@@ -340,8 +339,7 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
-        table = Table.of(part, rows.collect() if hold else rows)
-        return replace(table, source=None if hold else source)
+        return Table.of(part, rows.collect() if hold else rows, source=source)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
             _refuse_json(lines, part.path)
@@ -352,10 +350,7 @@ def _refuse_json(lines: Iterable[bytes], path: str) -> None:
     """Raise if a line is not a JSON object, naming the first such lines."""
     bad: list[int] = []
     reason, row = "", 0
-    for line in lines:
-        if not line.strip():
-            continue
-        row += 1
+    for row, line in enumerate(filter(bytes.strip, lines), 1):  # blank lines are no rows
         try:
             value = json.loads(line, parse_constant=_not_json)
             problem = None if isinstance(value, dict) else "not an object"

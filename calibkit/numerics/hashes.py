@@ -12,9 +12,9 @@ have keys of their own (`calibkit.summaries.row_store`), are drawn for apart.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -106,7 +106,7 @@ def hash_rows(frame: pl.DataFrame) -> int:
         block = frame.slice(start, _FRAME_BLOCK)
         hashes = np.zeros(block.height, np.uint64)
         for name in sorted(block.columns):
-            kernels.absorb(hashes, _words(block[name]), _of_text(name))
+            kernels.absorb(hashes, _words(block[name]), np.uint64(word_of(name)))
         total += int(hashes.sum())
     return total % 2**64
 
@@ -126,15 +126,27 @@ def _words(column: pl.Series) -> UInt64s:
     return np.where(numbers.is_null().to_numpy(), _NOTHING, _bits(numbers.fill_null(0.0)))
 
 
+def by_value(
+    column: pl.Series,
+    number: Callable[[Any], Any],
+    kind: type[pl.DataType],
+    distinct: pl.Series | None = None,
+) -> Numbers:
+    """Return a number for each value, made once for each distinct one; these may be known."""
+    distinct = column.unique() if distinct is None else distinct
+    numbers = pl.Series([number(value) for value in distinct.to_list()], dtype=kind)
+    found = column.replace_strict(distinct, numbers, return_dtype=kind)
+    return found.cast(kind).to_numpy()  # of no row it is null
+
+
 def _bits(numbers: pl.Series) -> UInt64s:
     return (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
 
 
 def _of_texts(column: pl.Series) -> UInt64s:
-    distinct = column.unique()
-    words = [_NOTHING if value is None else _of_text(value) for value in distinct.to_list()]
-    found = column.replace_strict(distinct, pl.Series(words, dtype=pl.UInt64))
-    return np.array(found.to_numpy())
+    return np.array(
+        by_value(column, lambda one: int(_NOTHING) if one is None else word_of(one), pl.UInt64)
+    )
 
 
 def _of_lists(column: pl.Series) -> UInt64s:
@@ -149,9 +161,10 @@ def _of_lists(column: pl.Series) -> UInt64s:
     return words
 
 
-def _of_text(text: str | bytes) -> np.uint64:
+def word_of(text: str | bytes) -> int:
+    """Return 64 bits that tell a text from others."""
     data = text.encode() if isinstance(text, str) else text
-    return np.uint64(int.from_bytes(blake2b(data, digest_size=8).digest(), "little"))
+    return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
 
 
 #: What is drawn: numbers that stand for purposes.

@@ -35,16 +35,16 @@ def read_state(path: str) -> states.State:
     return state_of(kept.path, path)
 
 
-def state_of(data: states.Stored, path: str) -> states.State:
-    """Return the state of a file, or of the bytes of one, which messages call `path`."""
-    with states.opened(data, path) as found:
+def state_of(file: Path, path: str) -> states.State:
+    """Return the state of a file, which messages call `path`."""
+    with states.opened(file, path) as found:
         text: bytes | None = (found.schema.metadata or {}).get(states.KEY.encode())
     if text is None:
         raise ModelError("an Arrow file, but not a calibkit state", file=path)
     start = decode_as(text, _Start, "a calibkit state", path)
     _check_start(start, path)
     header = decode_as(text, states.Header, f"a {start.kind!r} state", path)
-    state = state_class(start.kind).stored(header, data, path)
+    state = state_class(start.kind).stored(header, file, path)
     shards = header.shards
     if not shards or len(set(shards)) != len(shards) or tuple(sorted(shards)) != shards:
         raise ModelError("a damaged state: its shards are not in order", file=path)

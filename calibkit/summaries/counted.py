@@ -126,8 +126,15 @@ def least_of(keys: UInt64s, dtype: Any, *, probability: bool) -> Numbers:
     return np.where(narrow < wide, np.nextafter(narrow, np.float32(np.inf)), narrow)
 
 
-class UnitError(Exception):
+class UnitError(ResourceError):
     """Weights that are no whole numbers of the unit that they are counted in."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "memory: the rows do not fit, and their weights are no multiples of 1/1,048,576 (or too "
+            "great), so that parts of them cannot be counted alike; raise --memory, round the "
+            "weights, or fit on all rows at once"
+        )
 
 
 class Scale(Struct, frozen=True, dict=True):
@@ -384,6 +391,7 @@ class Counter:
         unit: Unit = COMMON,
     ) -> None:
         self.roles = tuple(roles)
+        self._names = {COUNT, *(role.name for role in roles)}
         #: The rows that were added, or what became of them; none once they go into a table.
         self.held: list[pl.DataFrame] = []
         self._room, self._levels, self._exactly, self._unit = room, levels, exactly, unit
@@ -393,7 +401,8 @@ class Counter:
         self._dtypes: dict[str, Any] = {}
 
     def add(self, frame: pl.DataFrame) -> None:
-        """Add rows, or rows with counts where the frame has a column `COUNT`."""
+        """Add rows, or rows with counts where the frame has a column `COUNT`; others do not count."""
+        frame = frame.select(name for name in frame.columns if name in self._names)
         if self._table is not None:
             self._table.add(frame)
             return

@@ -100,20 +100,23 @@ def unit_sums(place: UInt16s, units: Int64s, size: int) -> Int64s:
 def quantile_edges(
     values: Numbers, bins: int, weight: Floats | None = None
 ) -> tuple[float, Floats]:
-    """Return the smallest value and the inner edges of quantile bins; see `several_quantile_edges`."""
-    return several_quantile_edges(values, (bins,), weight)[0]
+    """Return the smallest value and the inner edges of quantile bins; see `edges_by`."""
+    return edges_by("equal-mass", values, (bins,), weight)[0]
 
 
-def several_quantile_edges(
-    values: Numbers, bins: Sequence[int], weight: Floats | None = None
+def edges_by(
+    strategy: str, values: Numbers, bins: Sequence[int], weight: Floats | None
 ) -> list[tuple[float, Floats]]:
-    """Return the smallest value and the inner edges of quantile bins, for several numbers of bins.
+    """Return the smallest value and the inner edges of bins, for several numbers of bins.
 
-    Edge j (j = 1 … bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted,
-    the first value whose cumulative weight exceeds ``j W / bins``.  Duplicate edges stay: the bins
-    between them are empty.
-    There is at least one value and no NaN; some weight is positive (None: each is 1).
+    The bins are equally wide if the strategy is ``equal-width``, else quantile bins: edge j (j = 1 …
+    bins - 1) is the value of rank ``floor(j N / bins)``, counted from 0; weighted, the first value
+    whose cumulative weight exceeds ``j W / bins``.  Duplicate edges stay: the bins between them are
+    empty.  There is at least one value and no NaN; some weight is positive (None: each is 1).
     """
+    if strategy == "equal-width":
+        low, high = extremes(values, weight)
+        return [(low, equal_width_edges(low, high, one)) for one in bins]
     if weight is not None:
         return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
     return quantiles_in_units(values, _NO_WEIGHT, bins)
@@ -122,11 +125,17 @@ def several_quantile_edges(
 def quantiles_in_units(
     values: Numbers, units: Int64s, bins: Sequence[int]
 ) -> list[tuple[float, Floats]]:
-    """Return what `several_quantile_edges` does, of `columns.weights.in_units` (none: each is 1)."""
+    """Return quantile bins as `edges_by` does, of `columns.weights.in_units` (none: each is 1)."""
     total = int(units.sum(dtype=np.int64)) if units.size else values.size
     ranks = np.concatenate([quantile_ranks(total, one) for one in bins])
     rising = order_statistics(values, ranks, units).astype(np.float64) + 0.0  # no -0.0
     return [(float(own[0]), own[1:]) for own in np.split(rising, np.cumsum(bins)[:-1])]
+
+
+def extremes(values: Numbers, weight: Floats | None) -> tuple[float, float]:
+    """Return the smallest and the largest value among rows that weigh something."""
+    present = values if weight is None else values[weight > 0]
+    return float(present.min()), float(present.max())
 
 
 def equal_width_edges(low: float, high: float, bins: int) -> Floats:

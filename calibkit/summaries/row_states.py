@@ -9,7 +9,7 @@ written as they are read, and merging reads what the headers say.  A fit opens t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -17,13 +17,15 @@ from typing import IO, Any, ClassVar, Final
 
 import polars as pl
 from msgspec import Struct, to_builtins
+from msgspec.structs import asdict
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
 from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.paths import Part
+from calibkit.files.sinks import grouped
 from calibkit.files.sources import Source
-from calibkit.files.streams import Scratch
+from calibkit.files.streams import Scratch, scratched
 from calibkit.files.table import Table, one_schema
 from calibkit.files.told import Noted
 from calibkit.models.model import canonical_text
@@ -39,7 +41,6 @@ from calibkit.summaries.states import (
     Header,
     Shard,
     State,
-    Stored,
     checked,
     files_named,
     from_plain,
@@ -155,16 +156,11 @@ class RowState(State):
         return _unpacked, (type(self), self.header, self.to_bytes("lz4"), self.path, self.noted)
 
     @classmethod
-    def stored(cls, header: Header, data: Stored, path: str) -> State:
-        """Return the state of a file whose header was read; bytes are put into a file."""
-        if isinstance(data, bytes):
-            kept = Scratch()
-            with closing(kept):
-                kept.write(data)
-            data = kept.path
-        with opened(data, path) as found:
+    def stored(cls, header: Header, file: Path, path: str) -> State:
+        """Return the state of a file whose header was read."""
+        with opened(file, path) as found:
             table = checked(found.schema.empty_table())
-        return cls(header, table, path, files=(StateFile(header, data, path),))
+        return cls(header, table, path, files=(StateFile(header, file, path),))
 
     @classmethod
     def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
@@ -223,15 +219,15 @@ class RowState(State):
             if place >= train
         ]
         metadata = {KEY: canonical_text(self.header)}
-        with closing(_Writer(file, self.table, metadata, compression)) as writer:
+        with _writer(file, self.table, metadata, compression) as write:
             if train:
-                writer.block(_frames(files[0], 0))
+                write(_frames(files[0], 0))
             for _, one, place in sorted(places, key=lambda found: found[0]):
-                writer.block(_frames(one, place))
+                write(_frames(one, place))
 
 
 def _unpacked(kind: type[RowState], header: Header, data: bytes, path: str, noted: Noted) -> State:
-    return replace(kind.stored(header, data, path), noted=noted)
+    return replace(kind.stored(header, scratched([data]), path), noted=noted)
 
 
 def row_state(
@@ -249,18 +245,12 @@ def row_state(
     kinds = rows.kinds(_ROWS) | (train.kinds(_TRAIN) if train is not None else {})
     table = pl.DataFrame(schema=kinds)
     kept = Scratch()
-    with closing(kept), closing(_Writer(kept, table, {}, "lz4")) as writer:
+    with closing(kept), _writer(kept, table, {}, "lz4") as write:
         known = None
         if train is not None:
-            grown = _written(writer, train, _TRAIN, options)
-            known = _Train(
-                columns=train.names,
-                rows=grown.rows,
-                hash=grown.hash,
-                text=train.text,
-                files=grown.files,
-            )
-        shard = _written(writer, rows, _ROWS, options)
+            grown = _written(write, train, _TRAIN, options)
+            known = _Train(columns=train.names, text=train.text, **asdict(grown))
+        shard = _written(write, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
     payload = to_builtins(_Payload(text=rows.text))
     header = new_header(kind.KIND, to_builtins(own), [shard], payload)
@@ -268,7 +258,9 @@ def row_state(
     return replace(state, files=(StateFile(header, kept.path, state.path),))
 
 
-def _written(writer: _Writer, rows: Reading, prefix: str, options: Threaded) -> Shard:
+def _written(
+    write: Callable[[Iterable[pl.DataFrame]], None], rows: Reading, prefix: str, options: Threaded
+) -> Shard:
     """Write the rows of an input; return what is known of them then."""
     count = total = 0
 
@@ -278,7 +270,7 @@ def _written(writer: _Writer, rows: Reading, prefix: str, options: Threaded) -> 
             count, total = count + frame.height, total + _hash(frame)
             yield frame
 
-    writer.block(seen())
+    write(seen())
     return Shard(hash_text(total), count, files_named(options, rows.source))
 
 
@@ -323,39 +315,23 @@ def _frames(file: StateFile, block: int) -> Iterator[pl.DataFrame]:
             yield frame.select(name for name in frame.columns if name.startswith(prefix))
 
 
-class _Writer:
-    """Writes frames as batches of one size, whatever the frames were."""
+@contextmanager
+def _writer(
+    file: Any, table: pl.DataFrame, metadata: dict[str, str], compression: str
+) -> Iterator[Callable[[Iterable[pl.DataFrame]], None]]:
+    """Give what writes the rows of a block as batches of one size; columns that they lack are null."""
+    from pyarrow import ipc
 
-    def __init__(
-        self, file: Any, table: pl.DataFrame, metadata: dict[str, str], compression: str
-    ) -> None:
-        from pyarrow import ipc
+    schema = _arrow(table).schema.with_metadata(metadata)
+    options = ipc.IpcWriteOptions(compression=compression)
+    with ipc.new_file(file, schema, options=options) as out:
 
-        self._table, self._held = table, [table]
-        schema = _arrow(table).schema.with_metadata(metadata)
-        options = ipc.IpcWriteOptions(compression=compression)
-        self._file = ipc.new_file(file, schema, options=options)
+        def write(frames: Iterable[pl.DataFrame]) -> None:
+            filled = (pl.concat([table, one], how="diagonal").cast(table.schema) for one in frames)
+            for batch in grouped(filled, _BATCH, copied=False):
+                out.write_batch(_arrow(batch).combine_chunks().to_batches()[0])
 
-    def close(self) -> None:
-        """End the file."""
-        self._file.close()
-
-    def block(self, frames: Iterable[pl.DataFrame]) -> None:
-        """Write the rows of a block; columns that they lack are null."""
-        for frame in frames:
-            self._held.append(frame)
-            if sum(one.height for one in self._held) >= _BATCH:
-                self._write(whole=True)
-        self._write(whole=False)
-
-    def _write(self, *, whole: bool) -> None:
-        """Write what is held, or as much of it as fills batches."""
-        rows = pl.concat(self._held, how="diagonal").cast(self._table.schema)
-        end = rows.height - rows.height % _BATCH if whole else rows.height
-        for start in range(0, end, _BATCH):
-            table = _arrow(rows[start : min(start + _BATCH, end)].rechunk())
-            self._file.write_batch(table.combine_chunks().to_batches()[0])
-        self._held = [self._table, rows[end:]]
+        yield write
 
 
 def _arrow(frame: pl.DataFrame) -> Any:

@@ -18,6 +18,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
@@ -107,7 +108,6 @@ class _Watch:
         self._budget = 0
 
     def add(self, made: mmap.mmap, budget: int) -> None:
-        """Watch a map."""
         with self._lock:
             self._maps.add(made)
             self._budget = budget
@@ -154,7 +154,8 @@ class ColumnSummaries:
 
     def __init__(self, columns: int, most: int = MOST_VALUES) -> None:
         self._most = most
-        self._distinct: list[Floats | None] = [np.empty(0) for _ in range(columns)]
+        #: The distinct values of each column, rising; None where they are too many.
+        self.distinct: list[Floats | None] = [np.empty(0) for _ in range(columns)]
         self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
         self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._values = np.empty((columns, 0))
@@ -184,12 +185,12 @@ class ColumnSummaries:
         self.low[place] = min(self.low[place], float(present.min()))
         self.high[place] = max(self.high[place], float(present.max()))
         for part in (present[:_LOOK], present[_LOOK:]):
-            known = self._distinct[place]
+            known = self.distinct[place]
             if known is None or not part.size:
                 return
             fresh = pl.Series(part).unique().to_numpy().astype(np.float64)
             found = distinct_values(np.append(known, fresh))
-            self._distinct[place] = found if found.size <= self._most else None
+            self.distinct[place] = found if found.size <= self._most else None
 
     def settle(self) -> None:
         """Keep the rows of the smallest hashes, each distinct row once, with its count."""
@@ -206,10 +207,6 @@ class ColumnSummaries:
             self._last = ordered[starts[-1]]
         self._hashes, self._counts = ordered[starts], sums
         self._values = values[:, order[starts]]
-
-    def distinct(self, column: int) -> Floats | None:
-        """Return the distinct values of a column, rising; None where they are too many."""
-        return self._distinct[column]
 
     def sample(self, column: int) -> tuple[Floats, Int64s]:
         """Return the values of a column in the sampled rows, rising, and how often each occurs."""
@@ -232,13 +229,12 @@ class CategoryCounts:
     """The categories of a column of text, and how many rows have each."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
 
     def add(self, column: pl.Series) -> None:
         """Add rows; null and empty text are no category."""
-        for name, count in column.cast(pl.String).drop_nulls().value_counts().rows():
-            if name != "":
-                self._counts[name] = self._counts.get(name, 0) + count
+        texts = column.cast(pl.String).drop_nulls()
+        self._counts.update(dict(texts.filter(texts != "").value_counts().rows()))
 
     def names(self) -> tuple[str, ...]:
         """Return the categories in order; of too many the most frequent (ties: the first in order)."""

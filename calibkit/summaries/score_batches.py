@@ -6,7 +6,7 @@ be fitted, each of them standing for all rows that are equal to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values
-from calibkit.columns.columns import ScoreRows
+from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
@@ -28,7 +28,6 @@ from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
 from calibkit.summaries.counted import (
     COMMON,
-    COUNT,
     SCORE,
     SPREAD,
     Counted,
@@ -38,7 +37,7 @@ from calibkit.summaries.counted import (
     Room,
     UnitError,
 )
-from calibkit.summaries.edges import equal_width_edges, several_quantile_edges
+from calibkit.summaries.edges import edges_by
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
 from calibkit.summaries.score_summary import (
@@ -52,7 +51,6 @@ from calibkit.summaries.score_summary import (
     level_numbers,
     level_values,
     levels_of,
-    no_unit,
 )
 from calibkit.summaries.states import Shard, State, files_named
 
@@ -106,10 +104,7 @@ def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreS
     levels of the reading have on all rows, which takes another pass, or cut in bits.
     """
     passes = Passes(source.shard(), reading.columns.values(), reading.read, memory)
-    try:
-        return _summarise(passes, reading, memory, COMMON)
-    except UnitError:
-        raise no_unit() from None
+    return _summarise(passes, reading, memory, COMMON)
 
 
 def score_state(
@@ -152,23 +147,18 @@ def _summarise(
 ) -> ScoreSummary:
     room, edges = Room.of(memory), reading.edges or None
     finds = edges is None and bool(reading.levels)
-    first = _Pass(reading, room, edges, unit, exactly=finds or reading.needs_each is not None)
-    try:
-        counted = first.count(passes)
-    except NoRoomError:
-        raise ResourceError(
-            f"memory: {passes.source.rows:,} rows do not fit, and {reading.needs_each} needs them as "
-            "they are; raise --memory, or leave it out"
-        ) from None
+    exactly = finds or reading.needs_each is not None
+    first = _Pass(passes, reading, room, edges, unit, exactly=exactly)
+    counted = first.count()
     if not first.narrow:
-        return first.summary(passes, counted)
-    assert first.last is not None and first.seen is not None
+        return first.summary(counted)
+    assert first.last is not None
     found = level_edges(counted, reading.levels, reading.strategy)
     if found is None:
-        used = first.seen.rows_read - first.seen.dropped
+        used = sum(own.rows_read - own.dropped for own in first.seen)
         raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
-    second = _Pass(reading, room, found[0], unit)
-    return replace(second.summary(passes, second.count(passes)), level_error=found[1])
+    second = _Pass(passes, reading, room, found[0], unit)
+    return replace(second.summary(second.count()), level_error=found[1])
 
 
 def level_edges(
@@ -179,16 +169,12 @@ def level_edges(
     With them comes by what share of the rows they may miss.  None: no row has a weight.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
-    held = values[weight > 0]
-    if not held.size:
+    if not weight.any():
         return None
-    low, high = float(held.min()), float(held.max())
-    if strategy == "equal-width":
-        edges = [equal_width_edges(low, high, count) for count in levels]
-    else:
-        edges = [inner for _, inner in several_quantile_edges(values, levels, weight)]
+    cut = edges_by(strategy, values, levels, weight)
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
-    return distinct_values([*np.concatenate(edges), low]).tolist(), error
+    smallest = cut[0][0]
+    return distinct_values([smallest, *np.concatenate([own for _, own in cut])]).tolist(), error
 
 
 class _Pass(Struct):
@@ -198,6 +184,7 @@ class _Pass(Struct):
     are counted from there on, if nothing needs each row.
     """
 
+    passes: Passes[ScoreRows]
     reading: Reading
     room: Room
     edges: Sequence[float] | None
@@ -205,13 +192,12 @@ class _Pass(Struct):
     exactly: bool = False
     counter: Counter | None = None
     narrow: bool = False
-    seen: Seen | None = None
+    seen: list[Seen] = []
     last: ScoreRows | None = None
     dtypes: dict[str, str] = {}
 
-    def count(self, windows: Iterable[ScoreRows]) -> Counted:
-        """Return the counted rows of all windows."""
-        frames = ((rows, self._frame(rows)) for rows in windows)
+    def count(self) -> Counted:
+        frames = ((rows, self._frame(rows)) for rows in self.passes)
         for _ in in_order(self.reading.threads, self._add, frames, workers=1):
             pass  # one after the other, while the next ones are read
         assert self.counter is not None
@@ -223,21 +209,24 @@ class _Pass(Struct):
     def _add(self, window: tuple[ScoreRows, pl.DataFrame]) -> None:
         """Add the rows of a window, and the frame that they are counted in."""
         rows, frame = window
-        own = Seen.of(rows)
-        self.last, self.seen = rows, own if self.seen is None else self.seen.merge(own)
+        self.last = rows
+        self.seen.append(Seen.of(rows))
         if self.counter is None:
             levels = levels_of(self.edges)
             roles = _roles(rows, self.reading.others, levels=self.edges is not None)
             self.counter = Counter(roles, self.room, levels, exactly=self.exactly, unit=self.unit)
         try:
-            self.counter.add(_known(frame, self.counter))
+            self.counter.add(frame)
         except NoRoomError:
             self._narrowed(self.counter)
 
     def _narrowed(self, full: Counter) -> Counter:
         """Keep only what edges need from now on, if there are any to find; else all, but coarser."""
         if self.reading.needs_each is not None:
-            raise NoRoomError
+            raise ResourceError(
+                f"memory: {self.passes.source.rows:,} rows do not fit, and {self.reading.needs_each} "
+                "needs them as they are; raise --memory, or leave it out"
+            )
         roles = full.roles
         self.narrow = any(role.name == "uncertainty" for role in roles)
         if self.narrow:
@@ -245,15 +234,14 @@ class _Pass(Struct):
             roles = (Role("uncertainty", SCORE), *weight)
         self.counter = Counter(roles, self.room, unit=self.unit)
         for frame in full.held:
-            self.counter.add(_known(frame, self.counter))
+            self.counter.add(frame)
         return self.counter
 
-    def summary(self, passes: Passes[ScoreRows], counted: Counted) -> ScoreSummary:
-        """Return the summary of all rows."""
-        assert self.last is not None and self.seen is not None
+    def summary(self, counted: Counted) -> ScoreSummary:
+        assert self.last is not None
         return ScoreSummary(
             counted=counted,
-            seen=_of_all(self.seen, passes),
+            seen=_of_all(self.seen, self.passes),
             options=self.last.options,
             notes=self.last.notes,
             dtypes=self.dtypes,
@@ -262,25 +250,18 @@ class _Pass(Struct):
 
     def _frame(self, rows: ScoreRows) -> pl.DataFrame:
         """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
-        columns: dict[str, Any] = dict(columns_of(rows))
-        if rows.others is not None:
-            columns |= {OTHER + column.name: column for column in rows.others.iter_columns()}
-        frame = pl.DataFrame(columns)
+        others = {OTHER + column.name: column for column in rows.others.iter_columns()}
+        frame = pl.DataFrame({**columns_of(rows), **others})
         self.dtypes = {name: str(kind) for name, kind in frame.schema.items()}
         if self.edges is None or rows.uncertainty is None:
             return frame
         return frame.with_columns(uncertainty=level_numbers(rows.uncertainty, self.edges))
 
 
-def _of_all(seen: Seen, passes: Passes[ScoreRows]) -> Seen:
+def _of_all(windows: Sequence[Seen], passes: Passes[ScoreRows]) -> Seen:
     """Return what is known of all rows, also of windows of which nothing was left."""
     lost = Seen(rows_read=passes.dropped, dropped=passes.dropped, remarks=passes.remarks)
-    return seen.merge(lost)
-
-
-def _known(frame: pl.DataFrame, counter: Counter) -> pl.DataFrame:
-    names = {COUNT, *(role.name for role in counter.roles)}
-    return frame.select(name for name in frame.columns if name in names)
+    return merge_all([*windows, lost])
 
 
 def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tuple[Role, ...]:
@@ -289,7 +270,7 @@ def _roles(rows: ScoreRows, coarse: Mapping[str, bool], *, levels: bool) -> tupl
         cut = {"score": SCORE, "uncertainty": "" if levels else SPREAD}.get(name, "")
         probability = name == "score" and rows.options.measure == "probability"
         found.append(Role(name, cut, probability))
-    for name in [] if rows.others is None else rows.others.columns:
+    for name in rows.others.columns:
         cut = SCORE if name in coarse else ""
         found.append(Role(OTHER + name, cut, coarse.get(name, False)))
     return tuple(found)
@@ -309,17 +290,16 @@ def stored_rows(
     """
     windows, scores, known = list[Seen](), ColumnSummaries(1), dict[str, pl.Series]()
     for window in passes:
-        last = replace(window, where=None)
         windows.append(Seen.of(window))
         scores.add([window.score], row_hashes(columns_of(window)))
-        for column in _others(window):
+        for column in window.others.iter_columns():
             if not _is_number(column):
                 text = column.cast(pl.String).unique()
                 before = known.get(column.name, text.clear())
                 known[column.name] = before.append(text).unique().sort()
-    seen = _of_all(merge_all(windows), passes)
+    seen = _of_all(windows, passes)
     arrays = Arrays(None if passes.whole else memory)
-    fields = {name: values.dtype for name, values in _fields(last, known).items()}
+    fields = {name: values.dtype for name, values in _fields(window, known).items()}
     store = RowStore(fields, seen.rows_read - seen.dropped, arrays, scores)
     for window in passes:
         columns = _fields(window, known)
@@ -329,43 +309,29 @@ def stored_rows(
         store.add({**columns, "hash": row_hashes(columns)})
     passes.release()
     found, others = store.finish(), []
-    for like in _others(last):  # as they were read; categories have become text
+    for like in window.others.iter_columns():  # as they were read; categories have become text
         values = found[_OTHER + like.name]
         if _is_number(like):
             others.append(pl.Series(like.name, values).cast(like.dtype))
         else:
             others.append(known[like.name].gather(values).alias(like.name))
-    own = seen.fields(passes.source)
+    own = seen.fields(passes.source) | {role: fixed(found.get(role)) for role in ROLES}
     own["warnings"] += arrays.warnings
-    rows = replace(
-        last,
-        **own,
-        score=fixed(found["score"]),
-        uncertainty=fixed(found.get("uncertainty")),
-        label=found.get("label"),
-        weight=fixed(found.get("weight")),
-        others=pl.DataFrame(others) if others else None,
-        moved=bool(edges),
-    )
-    return checked(rows if edges else replace(rows, hashes={}))
+    own["hashes"] = seen.hashes if edges else {}
+    return checked(replace(window, **own, others=pl.DataFrame(others), moved=bool(edges)))
 
 
 def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Numbers]:
     """Return what is stored of rows; of text its place among the values that are `known`."""
     found = columns_of(rows)
-    for column in _others(rows):
+    for column in rows.others.iter_columns():
         if _is_number(column):
             found[_OTHER + column.name] = column.to_physical().to_numpy()
             continue
-        codes = pl.DataFrame({"text": known[column.name]}).with_row_index("code")
-        text = pl.DataFrame({"text": column.cast(pl.String)})
-        place = text.join(codes, on="text", how="left", nulls_equal=True, maintain_order="left")
-        found[_OTHER + column.name] = place["code"].to_numpy()
+        codes = pl.int_range(known[column.name].len(), dtype=pl.UInt32, eager=True)
+        place = column.cast(pl.String).replace_strict(known[column.name], codes)
+        found[_OTHER + column.name] = place.to_numpy()
     return found
-
-
-def _others(rows: ScoreRows) -> list[pl.Series]:
-    return [] if rows.others is None else rows.others.get_columns()
 
 
 def _is_number(column: pl.Series) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Numbers, UInt16s
-from calibkit.columns.columns import HASHED, ScoreRows
+from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.paths import Part
@@ -22,15 +22,13 @@ from calibkit.numerics.hashes import data_hash, merge_hashes
 from calibkit.options.option import from_plain as options_from_plain
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
-from calibkit.summaries.counted import COUNT, SIGNIFICAND, Counted, Role, Room, UnitError
+from calibkit.summaries.counted import COUNT, SIGNIFICAND, Counted, Role, Room
 from calibkit.summaries.edges import assign
 from calibkit.summaries.passes import merge_all
 from calibkit.summaries.states import OTHER_ROWS, OTHER_SIZE, State, SummedState, from_plain, refuse
 
 #: How a further column is called among the roles.
 OTHER = "column "
-#: What score rows may have a column for.
-ROLES: Final = ("score", "uncertainty", "label", "weight")
 
 
 class Seen(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -75,10 +73,9 @@ class Seen(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Return what `ScoreRows` say of rows that were counted or stored."""
         return {
             "rows_read": self.rows_read,
-            "dropped": self.dropped,
             "remarks": self.remarks,
             "warnings": (*source.warnings, *(remark.text for remark in self.remarks)),
-            "where": RowFinder(source, counted=True),
+            "finder": RowFinder(source, counted=True),
             "hashes": self.hashes,
         }
 
@@ -110,10 +107,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
         Refused are rows that do not fit, with weights that cannot be summed as they are.
         """
         parts = (self, *others)
-        try:
-            counted = merge_all(part.counted for part in parts)
-        except UnitError:
-            raise no_unit() from None
+        counted = merge_all(part.counted for part in parts)
         seen = merge_all(part.seen for part in parts)
         error = max(part.level_error for part in parts)
         return replace(self, counted=counted, seen=seen, level_error=error)
@@ -125,7 +119,9 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
             memory is None or total <= memory.entries or total == counted.frame.height
         )
         frame = counted.written() if written else counted.frame
-        columns = {role: column_of(frame, role) for role in ROLES}
+        columns: dict[str, Any] = {
+            role: fixed(frame[role].to_numpy()) if role in frame.columns else None for role in ROLES
+        }
         levels, weight = columns["uncertainty"], columns["weight"]
         if levels is not None and self.edges is not None:  # below all edges: the smallest of all
             kind = np.float32 if self.dtypes["uncertainty"] == "Float32" else np.float64
@@ -140,7 +136,7 @@ class ScoreSummary(Struct, frozen=True, kw_only=True):
                 **self.seen.fields(source),
                 options=self.options,
                 notes=(*self.notes, *_coarse_note(total, resolution)),
-                others=frame.select(named) if named else None,
+                others=frame.select(named),
                 times=None if written else frame[COUNT].to_numpy(),
                 weight_each=None if written else weight,
                 resolution=resolution,
@@ -174,15 +170,6 @@ def _coarse_note(rows: int, resolution: Resolution | None) -> list[str]:
     if resolution.level_error:
         said.append(f"the edges of uncertainty levels to {resolution.level_error:.2g} of the rows")
     return [f"{rows:,} rows do not fit in memory: rounded down {', '.join(said)}"]
-
-
-def no_unit() -> ResourceError:
-    """Return what is said of weights that parts of the rows cannot be counted by."""
-    return ResourceError(
-        "memory: the rows do not fit, and their weights are no multiples of 1/1,048,576 (or too "
-        "great), so that parts of them cannot be counted alike; raise --memory, round the weights, or "
-        "fit on all rows at once"
-    )
 
 
 def checked(rows: ScoreRows) -> ScoreRows:
@@ -232,11 +219,6 @@ def _row_sums(rows: ScoreRows) -> dict[str, str]:
 def columns_of(rows: ScoreRows) -> dict[str, Numbers]:
     """Return the columns of the roles that rows have, the score first."""
     return {role: getattr(rows, role) for role in ROLES if getattr(rows, role) is not None}
-
-
-def column_of(frame: pl.DataFrame, name: str) -> Any:
-    """Return a column as an array, as columns give them; None where it is not there."""
-    return fixed(frame[name].to_numpy()) if name in frame.columns else None
 
 
 def fixed(array: Numbers | None) -> Any:
@@ -292,7 +274,7 @@ class ScoreState(SummedState):
         Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
         """
         summary, frame = self.summed(), self.summed().counted.frame
-        hashes, used = summary.seen.hashes, [role for role in HASHED if role in frame.columns]
+        hashes, used = summary.seen.hashes, sorted(set(ROLES) & set(frame.columns))
         names = ",".join(used)
         refuse(
             set(hashes) != {names, names.replace(",uncertainty", "")},

@@ -45,8 +45,6 @@ VERSION: Final = 2
 #: What is said of states whose rows are not those of their headers.
 OTHER_SIZE: Final = "it has not as many rows as it says"
 OTHER_ROWS: Final = "its rows are not those that were written; make it again"
-#: Where a state is read from: its bytes, or its file.
-Stored = bytes | Path
 O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
 M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
@@ -95,8 +93,8 @@ class State(ABC):
 
     @classmethod
     @abstractmethod
-    def stored(cls, header: Header, data: Stored, path: str) -> State:
-        """Return the state of a file whose header was read."""
+    def stored(cls, header: Header, file: Path, path: str) -> State:
+        """Return the state of a file whose header was read, which messages call `path`."""
 
     @abstractmethod
     def check(self) -> None:
@@ -148,9 +146,9 @@ class SummedState(State):
         return cls(new_header(kind, options, [shard]), pl.DataFrame(), summary=summary)
 
     @classmethod
-    def stored(cls, header: Header, data: Stored, path: str) -> State:
+    def stored(cls, header: Header, file: Path, path: str) -> State:
         """Read the table too."""
-        with opened(data, path) as found:
+        with opened(file, path) as found:
             return cls(header, checked(found.read_all()), path)
 
     @classmethod
@@ -287,15 +285,14 @@ def join_states(states: Sequence[State]) -> State:
 
 
 @contextmanager
-def opened(data: Stored, path: str) -> Iterator[Any]:
+def opened(file: Path, path: str) -> Iterator[Any]:
     """Open a file as Arrow does; what is wrong with it is said of states."""
     import pyarrow as pa
     from pyarrow import ipc
 
     try:
-        own = isinstance(data, bytes)
-        with reading(path), pa.BufferReader(data) if own else pa.memory_map(str(data)) as file:
-            yield ipc.open_file(file)
+        with reading(path), pa.memory_map(str(file)) as mapped:
+            yield ipc.open_file(mapped)
     except ModelError:
         raise
     except (DataError, pa.ArrowException) as error:

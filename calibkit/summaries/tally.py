@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
 from calibkit.numerics.sums import cut, each_block
-from calibkit.summaries.edges import falling_quantiles
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
 
@@ -210,10 +209,6 @@ class Tally(Struct, frozen=True, dict=True):
         return replace(
             self, score=score[order], level=level[order], count=counts[order], positive=hits
         )
-
-    def quantiles(self, bins: int) -> Floats:
-        """Return the smallest score and the inner edges of quantile bins over all levels."""
-        return falling_quantiles(self.score, self.count, bins)
 
     def sample(self, parts: int, seed: int) -> Tally:
         """Return the first of as many parts as `deal` deals rows to."""

@@ -176,16 +176,8 @@ class Values(Struct, frozen=True):
 class Findings:
     """What was found so far; checks of single columns add what they find, and go on.
 
-    Attributes
-    ----------
-    options, source, roles, frame
-        What is looked at: the columns of each role, and their values.
-    found, columns
-        What was found, and the columns that were looked at.
-    score, label
-        Numbers of the scores, and labels, where they can be read: one for each row of the inputs.
-
-    Raises `UsageError`: a column that was named and is not there, or nothing to look at.
+    `score` and `label` are numbers where they can be read, one for each row of the inputs.  Raises
+    `UsageError`: a column that was named and is not there, or nothing to look at.
     """
 
     def __init__(self, options: ValidateOptions, source: Source) -> None:

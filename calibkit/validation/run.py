@@ -74,7 +74,7 @@ def _scores(findings: Findings) -> None:
             if not findings.constant(values, role):
                 _ties(findings, name, array)
                 reach = float(array.min()), float(array.max())
-                said = remarks.looks_like_probabilities("", *reach, scale)
+                said = remarks.looks_like_probabilities(*reach, scale)
                 _remark(findings, "scale", name, said)
     first: dict[bytes, str] = {}
     for name in findings.roles.get("member", []):
@@ -119,15 +119,14 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
 
 def _remark(findings: Findings, check: str, column: str, said: str | None) -> None:
     if said is not None:
-        findings.add("warning", check, said.removeprefix("column '': "), column)
+        findings.add("warning", check, said, column)
 
 
 def _labels(findings: Findings) -> None:
     """Look at the labels: two classes, or one of those of the class probabilities."""
     options, roles = findings.options, findings.roles
-    for name in roles.get("label", ()):
-        values = findings.present(name, "label", empty=True)
-        if values is None or ({"probs", "counts"} & roles.keys() and "score" not in roles):
+    for values in findings.of("label", empty=True):
+        if {"probs", "counts"} & roles.keys() and "score" not in roles:
             continue
         column, where = values.column, values.where
         read = findings.attempt(
@@ -142,7 +141,7 @@ def _labels(findings: Findings) -> None:
                 f"all rows are {'positive' if hits else 'negative'}: both classes are needed; name "
                 "the positive one by --positive"
             )
-            findings.add("error", "classes", said, name, column.len())
+            findings.add("error", "classes", said, column.name, column.len())
 
 
 def _ranking(findings: Findings) -> None:
@@ -155,7 +154,7 @@ def _ranking(findings: Findings) -> None:
         rows = np.bincount(place, minlength=distinct.size)
         hits = np.bincount(place[findings.label[both] == 1], minlength=distinct.size)
         if distinct.size > 1:
-            _remark(findings, "ranking", name, remarks.inverted("", rows, hits))
+            _remark(findings, "ranking", name, remarks.inverted(rows, hits))
 
 
 def _uncertainty(findings: Findings) -> None:
@@ -233,10 +232,7 @@ def _one_class(findings: Findings, values: Values, level: str, why: str) -> None
 def _time(findings: Findings) -> None:
     """Look at ``--time``: present, dates in one format, and more than one."""
     for name in findings.roles.get("time", ()):
-        try:
-            findings.source.as_dates([name])
-        except DataError as error:
-            findings.found.append(refused("error", "type", error.message, error))
+        findings.attempt("error", "type", partial(findings.source.as_dates, [name]))
     for values in findings.of("time", empty=True):
         if values.column.dtype.is_nested():
             said = f"{values.column.dtype} has no order: name numbers, dates or text"
@@ -361,11 +357,8 @@ def _duplicates(findings: Findings) -> None:
         whole = source.read()
     if any(kind.is_nested() for kind in whole.dtypes):
         return
-    number = "row" + "_" * max(map(len, whole.columns))  # no column has that name
-    numbered = whole.with_row_index(number)
-    first = numbered.unique(subset=whole.columns, keep="first")[number]
-    again = np.ones(whole.height, bool)
-    again[first.to_numpy()] = False
+    first = whole.select(pl.struct(pl.all()).is_first_distinct()).to_series()
+    again = ~first.to_numpy()
     count = int(np.count_nonzero(again))
     if not count:
         return

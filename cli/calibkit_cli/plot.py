@@ -85,7 +85,7 @@ def plot(options: PlotOptions, line: PlotLine) -> None:
 
 def _checked(line: PlotLine) -> tuple[Console, str | None]:
     """Return the console and the format of the output, after a look at every output."""
-    from calibkit.files.formats import known_suffixes, suffix_format
+    from calibkit.files.formats import KNOWN_SUFFIXES, suffix_format
     from calibkit.files.paths import check_output, is_directory_output, is_stream
 
     output = line.output or ""
@@ -95,7 +95,7 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
     if not table and not is_directory_output(output) and not is_stream(output):
         raise UsageError(
             f"{output}: the suffix names no known format; a picture is .svg, .png or .pdf, its points "
-            f"as a table {known_suffixes()}",
+            f"as a table {KNOWN_SUFFIXES}",
             file=output,
         )
     console = line.console(tabular=True, output_format=named)

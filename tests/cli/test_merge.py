@@ -18,6 +18,7 @@ from pyarrow import feather, ipc
 from calibkit.errors import ModelError
 from calibkit.files.sinks import arrow_file
 from calibkit.files.sources import Source
+from calibkit.files.streams import scratched
 from calibkit.methods.calibrators import run
 from calibkit.models.model import canonical_text
 from calibkit.options.calibrate import CalibrateOptions
@@ -389,9 +390,9 @@ def test_damaged_states_of_scores_are_refused() -> None:
     def damaged(table: pl.DataFrame, said: str, **parts: dict[str, Any]) -> None:
         changed = {**header, **{name: {**header[name], **own} for name, own in parts.items()}}
         with pytest.raises(ModelError, match=said):
-            state_of(arrow_file(table, {KEY: canonical_text(changed)}), "odd.state")
+            state_of(scratched([arrow_file(table, {KEY: canonical_text(changed)})]), "odd.state")
 
-    state_of(arrow_file(rows, {KEY: canonical_text(header)}), "good.state")
+    state_of(scratched([arrow_file(rows, {KEY: canonical_text(header)})]), "good.state")
     damaged(rows.drop("count"), "its columns are")
     damaged(rows.cast({"count": pl.Int32}), "its columns are")
     damaged(rows[:0], "its columns are")

@@ -21,6 +21,7 @@ from pyarrow import ipc
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source, open_source
+from calibkit.files.streams import scratched
 from calibkit.methods.hetcal import run
 from calibkit.models.model import canonical_text
 from calibkit.options.hetcal import HetcalOptions
@@ -144,7 +145,7 @@ FRAME = labelled(300)
 def state(frame: pl.DataFrame, train: pl.DataFrame | None = None, **more: Any) -> State:
     options = HetcalOptions(features=("x", "kind"), train=train, **more)
     made = run.state(options, Source.from_frame(frame))
-    return state_of(made.to_bytes(), "part.state")
+    return state_of(scratched([made.to_bytes()]), "part.state")
 
 
 def rows_of(state: State) -> pl.DataFrame:
@@ -175,7 +176,7 @@ def test_any_split_order_and_grouping(cuts: list[int], random: Any) -> None:
     assert rows_of(merged).equals(rows_of(whole))
     assert rows_of(join_states(parts)).equals(rows_of(whole))
     assert join_states(parts).header.shards == whole.header.shards
-    again = state_of(merged.to_bytes(), "merged.state")
+    again = state_of(scratched([merged.to_bytes()]), "merged.state")
     assert rows_of(again).equals(rows_of(whole)) and again.to_bytes() == merged.to_bytes()
     assert merge_states(parts[::-1]).to_bytes() == merged.to_bytes()
     half = len(parts) // 2
@@ -254,9 +255,9 @@ def test_damaged_states_are_refused() -> None:
     def refused(changed: dict[str, Any], said: str, *blocks: pl.DataFrame) -> None:
         data = crafted(msgspec.structs.replace(header, **changed), *(blocks or (train, rows)))
         with pytest.raises(ModelError, match=said):
-            state_of(data, "odd.state")
+            state_of(scratched([data]), "odd.state")
 
-    state_of(crafted(header, train, rows), "good.state")
+    state_of(scratched([crafted(header, train, rows)]), "good.state")
     refused({}, "not as many rows as it says", train, rows[1:])
     refused({}, "not as many rows as it says", train[1:], rows)
     refused({}, "not as many rows as it says", rows)
@@ -264,7 +265,8 @@ def test_damaged_states_are_refused() -> None:
     refused({}, "its columns are", *(one.drop("column x") for one in (train, rows)))
     refused({}, "its columns are", *(one.with_columns(odd=1) for one in (train, rows)))
     turned = rows.select(pl.all().reverse())
-    state_of(crafted(header, train, turned), "turned.state")  # the order of rows says nothing
+    # The order of rows says nothing.
+    state_of(scratched([crafted(header, train, turned)]), "turned.state")
     moved = rows.with_columns(pl.col("column x").reverse())
     refused({}, "its rows are not those that were written", train, moved)
     refused({}, "its rows are not those that were written", train.select(pl.all().shift(1)), rows)
@@ -281,7 +283,7 @@ def test_damaged_states_are_refused() -> None:
     refused({"shards": (*header.shards, *shards)}, "its shards are not in order")
     for cut in (10, 1000, len(made.to_bytes()) - 9):
         with pytest.raises(ModelError, match="truncated"):
-            state_of(made.to_bytes()[:cut], "torn.state")
+            state_of(scratched([made.to_bytes()[:cut]]), "torn.state")
 
 
 @cache
@@ -307,7 +309,7 @@ def test_a_value_that_changed_is_found(row: int, column: str, on_train: bool) ->
     changed = block.with_columns(pl.Series(name, values, block.schema[name]))
     pair = (changed, rows) if on_train else (train, changed)
     with pytest.raises(ModelError, match="not those that were written"):
-        state_of(crafted(made.header, *pair), "flipped.state")
+        state_of(scratched([crafted(made.header, *pair)]), "flipped.state")
 
 
 def test_rows_that_cannot_be_used_are_refused_where_they_are(

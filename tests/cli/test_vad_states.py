@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
+from calibkit.files.streams import scratched
 from calibkit.methods.vad import moments as vad_rows
 from calibkit.methods.vad.moments import read_vad_rows
 from calibkit.methods.vad.run import finish, fit_vad
@@ -63,7 +64,7 @@ def test_any_split_gives_the_bytes_of_the_whole(
     parts = [FRAME[start:end] for start, end in pairwise(edges)]
     random.shuffle(parts)
     states = [vad_state(options, Source.from_frame(part)) for part in parts]
-    read = [state_of(state.to_bytes(), "part.state") for state in states]
+    read = [state_of(scratched([state.to_bytes()]), "part.state") for state in states]
     merged = merge_states(read, expect=len(parts))
     fitted = finish(merged, Memory(1), 1)
     assert fitted.model.to_json() == whole.model.to_json()
@@ -149,7 +150,7 @@ def test_partial_and_merge_in_tandem(tmp_path: Path, invoke: Invoke) -> None:
 
 
 def read_back(state: State) -> State:
-    return state_of(state.to_bytes(), "part.state")
+    return state_of(scratched([state.to_bytes()]), "part.state")
 
 
 def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
@@ -176,7 +177,7 @@ def damaged(change: Callable[[dict[str, Any]], None]) -> bytes:
 )
 def test_damaged_headers_are_refused(change: Callable[[dict[str, Any]], None]) -> None:
     with pytest.raises(ModelError):
-        state_of(damaged(change), "x.state")
+        state_of(scratched([damaged(change)]), "x.state")
 
 
 @pytest.mark.parametrize(

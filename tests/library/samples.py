@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from calibkit.bins.binning import Grid
 from calibkit.columns.columns import ScoreRows
+from calibkit.columns.rows import RowFinder
+from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
@@ -49,8 +51,8 @@ def score_rows(
             weight=None if weight is None else "weight",
         ),
         rows_read=len(score),
-        dropped=0,
         warnings=(),
+        finder=RowFinder(Source.from_frame(pl.DataFrame({"score": score}))),
     )
 
 

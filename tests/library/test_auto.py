@@ -145,7 +145,7 @@ def test_folds_of_any_kind(options: dict[str, object]) -> None:
     data = rows(2000, "steps")
     others = pl.DataFrame({"user": np.arange(2000) // 3, "day": np.arange(2000)})
     where = RowFinder(open_source([str(ROOT / "sample_data" / "calib.parquet")]))
-    data = replace(data, others=others, where=where)
+    data = replace(data, others=others, finder=where)
     found = choose(data, precision="0.6", **options).model
     assert found.fit.candidates
     assert found.fit.cross_validated is not None

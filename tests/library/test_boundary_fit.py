@@ -135,7 +135,7 @@ def test_figures_are_counted_again(
     if single is None:
         assert model.fit.score_only.selected == 0
     else:
-        # Weights that must be rounded are carried within levels: over others a sum may differ by a unit.
+        # Rounded weights are carried within levels: over other levels a sum may differ by a unit.
         alone = single.fit.in_sample
         assert_figures(model.fit.score_only, {name: getattr(alone, name) for name in expected})
         assert model.fit.score_only == alone or not model.fit.exact_arithmetic

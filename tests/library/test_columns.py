@@ -131,7 +131,7 @@ def test_missing_numbers(column: str, absent: float | None, kind: type) -> None:
     assert (error.column, error.rows, error.first_rows) == (column, 5, [2, 4, 6, 7, 8])
     assert "--on-missing drop" in error.message
     read = rows(columns, weight="w", on_missing="drop")
-    assert (read.rows_read, read.dropped, len(read.score)) == (8, 5, 3)
+    assert (read.rows_read, len(read.score)) == (8, 3)
     assert read.label.tolist() == [0, 0, 0]
     assert f"column {column!r}: 5 rows" in read.warnings[0]
 
@@ -249,7 +249,7 @@ def test_rows_without_a_label(values: list[object]) -> None:
     assert "--unlabelled drop" in error.message
     read = rows(columns, unlabelled="drop")
     assert (read.label.tolist(), read.score.tolist()) == ([1, 0], [0.1, 0.3])
-    assert (read.rows_read, read.dropped) == (3, 1)
+    assert (read.rows_read, read.rows) == (3, 2)
     assert "1 row without a value dropped (--unlabelled drop)" in read.warnings[0]
 
 
@@ -282,6 +282,6 @@ def test_other_columns_are_dropped_along() -> None:
     }
     read = rows(columns, on_missing="drop", keywords={"others": ["user", "amount"]})
     assert read.others.rows() == [("a", 1.0), (None, 3.0)]
-    assert numeric_column(read.others["amount"], read.where).tolist() == [1.0, 3.0]
+    assert numeric_column(read.others["amount"], read.finder).tolist() == [1.0, 3.0]
     with pytest.raises(UsageError):
         rows(columns, keywords={"others": ["amonut"]})

@@ -29,6 +29,7 @@ from calibkit.engines.work import (
     stretches,
 )
 from calibkit.errors import DataError, ModelError
+from calibkit.files.streams import scratched
 from calibkit.methods.calibrators import run
 from calibkit.methods.vad.run import state as vad_state
 from calibkit.options.calibrate import CalibrateOptions
@@ -95,11 +96,11 @@ def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: l
         found = engine.reduce(join_states, engine.map(task, parts))
     except DataError:  # then the whole file is read
         return
-    state = state_of(found.to_bytes(), "state")
+    state = state_of(scratched([found.to_bytes()]), "state")
     assert state.to_bytes() == whole.to_bytes()
     assert len(state.header.shards) == 1 and state.header.shards[0].files == (str(file),)
     with pytest.raises(ModelError, match="the same shard"):
-        merge_states([state, state_of(whole.to_bytes(), "other")])
+        merge_states([state, state_of(scratched([whole.to_bytes()]), "other")])
 
 
 @pytest.mark.parametrize("name", ["calibrate", "vad"])

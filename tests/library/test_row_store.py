@@ -116,7 +116,7 @@ def test_column_summaries_are_a_function_of_the_set(seed: int, count: int, parts
     for own in np.array_split(random.permutation(count), parts):
         split.add(values[:, own], hashes[own])
     for column in (0, 1):
-        one, other = whole.distinct(column), split.distinct(column)
+        one, other = whole.distinct[column], split.distinct[column]
         present = np.unique(values[column][~np.isnan(values[column])])
         assert (one is None) == (other is None) == (present.size > 20)
         if one is not None and other is not None:

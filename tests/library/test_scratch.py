@@ -244,5 +244,5 @@ def test_a_temporary_file_is_its_owners_alone(
     assert [path.name for path in real.iterdir()] == [made.path.name]
     assert made.path.stat().st_mode & 0o777 == 0o600
     made.close()
-    made.remove()
+    del made
     assert not list(real.iterdir())

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.numerics import sums
+from calibkit.summaries.edges import falling_quantiles
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import INTERPRETED
 from tests.library.samples import WEIGHTS
@@ -131,7 +132,8 @@ def test_dealing_keeps_every_row(data: list[tuple], parts: int, seed: int) -> No
 
 @given(rows, st.integers(1, 6))
 def test_quantiles_of_all_levels_together(data: list[tuple], bins: int) -> None:
-    found = tally(columns(data, np.float64)).quantiles(bins)
+    counted = tally(columns(data, np.float64))
+    found = falling_quantiles(counted.score, counted.count, bins)
     ordered = sorted(row[0] for row in data)
     assert found.tolist() == [ordered[j * len(data) // bins] for j in range(bins)]
 

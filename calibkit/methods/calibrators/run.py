@@ -83,7 +83,7 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
         return classes.finish(state, memory, threads)
     options = options_of(state, CalibrateOptions, threads)
     rows = rows_of_state(state, memory, _needs_each(options))
-    others = [] if rows.others is None else rows.others.columns
+    others = rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
     return finished(fit_calibrator(rows, options), state)
@@ -179,8 +179,8 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     if given.segments is not None:
         groups, shared, total, more = _by_segment(given, given.segments, tally, whole, asked)
         warnings = (*warnings, *more)
-    files = rows.source.paths if rows.source else []
     shaped, more_said = _shaped(options)
+    files = rows.source.paths
     origin = about(CalibratorModel, options, shaped, rows.rows, fingerprint(), files, **more_said)
     model = CalibratorModel(
         **{**origin, "version": SCORE_VERSION},

@@ -260,7 +260,6 @@ class Reader(Struct, frozen=True):
 
     def with_features(self, data: ScoreRows, known: Categories | None) -> Window:
         """Return rows with their features, as places among `known` categories or their own."""
-        assert data.others is not None
         return Window(data, *read_features(data.others, self.columns, data.finder, known))
 
     def check(self, source: Source) -> None:

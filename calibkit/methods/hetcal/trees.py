@@ -93,7 +93,7 @@ class Bins(Struct, frozen=True):
 
 def summarised_bins(found: ColumnSummaries, column: int, bins: int) -> Bins:
     """Return the bins of a column: one a distinct value, or quantiles of its sample."""
-    distinct = found.distinct(column)
+    distinct = found.distinct[column]
     if distinct is not None:
         return Bins(distinct)
     values, counts = found.sample(column)

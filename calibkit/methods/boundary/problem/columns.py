@@ -157,10 +157,10 @@ def quantiles_of_rows(values: Numbers, weight: Floats | None) -> Quantiles:
 
 def quantiles_of_tally(tally: Tally) -> Quantiles:
     """Return the outline of the scores of a tally."""
-    found = tally.quantiles(QUANTILES)
+    found = edges.falling_quantiles(tally.score, tally.count, QUANTILES)
     rising = tally.score[::-1]
-    edges = found.astype(rising.dtype)
-    at, above = (np.searchsorted(rising, edges, side=side) for side in ("left", "right"))
+    borders = found.astype(rising.dtype)
+    at, above = (np.searchsorted(rising, borders, side=side) for side in ("left", "right"))
     again = np.append(found[1:] == found[:-1], False)  # the next quantile is the same
     before = np.append(False, again[:-1])
     starts = np.where(before, above, at)

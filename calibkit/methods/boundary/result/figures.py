@@ -176,7 +176,7 @@ def judge_rows(
 ) -> parts.TestFigures:
     """Return the figures of a boundary on labelled rows."""
     by = model.columns.get("by")
-    segments = None if by is None or rows.others is None else rows.other(by.name)
+    segments = None if by is None or not rows.others.width else rows.other(by.name)
     chance = probabilities(model, rows.score, rows.uncertainty, segments)
     units, unit = np.ones(rows.score.size, np.int64), ROW
     hits = rows.labels.astype(bool)

@@ -334,8 +334,7 @@ def _about(
         said["randomise"] = options.randomise
     if isinstance(data, ScoreRows):
         said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
-    files = data.source.paths if data.source else None
-    origin = Provenance(__version__, said, rows, fingerprint, files)
+    origin = Provenance(__version__, said, rows, fingerprint, data.source.paths)
     about = {"planned": planned, "rows": rows, "positives": positives}
     return about | {"origin": origin, "file": data.file}
 
