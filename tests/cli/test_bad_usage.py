@@ -52,13 +52,6 @@ def test_a_missing_file_and_the_nearest_names(name: str, tmp_path: Path, refuse:
     assert "no file matches" in refuse(name, tmp_path / "*.nothing", code=2)["message"]
 
 
-def test_one_column_in_two_roles(tmp_path: Path, refuse: Refuse) -> None:
-    path = write(scores(), tmp_path / "a.csv")
-    error = refuse("boundary", path, "--uncertainty", "score", code=2)
-    assert "--score" in error["message"]
-    assert "--uncertainty" in error["message"]
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_outputs_that_cannot_be_written(
     name: str, tmp_path: Path, invoke: Invoke, model: Path
@@ -206,36 +199,10 @@ def test_models_of_another_kind_newer_or_damaged(
         assert (as_json.code, error["code"], error["file"]) == (3, 3, str(bad))
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b"\xff\xfe", b"PAR1", b"{}"])
-def test_files_that_are_no_model(
-    tmp_path: Path, content: bytes, invoke: Invoke, model: Path
-) -> None:
-    bad = tmp_path / "bad.json"
-    bad.write_bytes(content)
-    for line in (["apply", bad, write(scores(), tmp_path / "a.csv")], ["show", bad]):
-        invoke(*line).refused(3, str(bad), "model")
-
-
-def test_a_truncated_model(tmp_path: Path, invoke: Invoke, model: Path) -> None:
-    text = model.read_bytes()
-    for end in range(0, len(text) - 2, 97):
-        model.write_bytes(text[:end])
-        done = invoke("show", model)
-        assert (done.code, done.stdout) == (3, b"")
-
-
 def test_a_model_that_is_not_there(tmp_path: Path, invoke: Invoke, model: Path) -> None:
     for line in (["apply", "boundry.json", "a.csv"], ["show", tmp_path / "nothing.json"]):
         done = invoke(*line)
         assert (done.code, done.stdout) == (2, b"")
-
-
-def test_numbers_in_a_model_are_numbers(tmp_path: Path, invoke: Invoke, model: Path) -> None:
-    text = model.read_text()
-    first = str(json.loads(text)["score_thresholds"][0])
-    for word in ("NaN", "Infinity", "1e999"):
-        model.write_text(text.replace(first, word, 1))
-        assert invoke("show", model).code == 3
 
 
 def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> None:
@@ -244,15 +211,3 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
     assert error["column"] == "margin"
     for word in ("--column", "--keep", "--overwrite-columns"):
         assert word in error["message"]
-
-
-@pytest.mark.parametrize(
-    ("option", "said"), [("-o", "written over"), ("--frontier", "written over")]
-)
-def test_a_fit_never_replaces_its_input(
-    tmp_path: Path, option: str, said: str, invoke: Invoke
-) -> None:
-    path = write(scores(), tmp_path / "a.csv")
-    before = path.read_bytes()
-    invoke("boundary", path, "--precision", "0.5", option, path).refused(2, said)
-    assert path.read_bytes() == before

@@ -70,11 +70,6 @@ def test_other_bounds(given: tuple[str, str], side: str, rows: Path, invoke: Inv
     assert certificate["quantity"] == given[0].removeprefix("--")
 
 
-def test_without_confidence_there_is_no_certificate(rows: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, "--precision", "0.7", "--method", "st", "--json")
-    assert json.loads(done.stdout)["fit"]["certificate"] is None
-
-
 def test_nothing_certified_is_exit_4_and_leaves_no_file(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
@@ -166,12 +161,6 @@ def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> N
 def test_scores_without_uncertainty(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(4000, seed=2).drop("uncertainty"), tmp_path / "plain.csv")
     assert len(invoke("boundary", path, *GIVEN, "--json", "-q").result()["score_thresholds"]) == 1
-
-
-def test_no_positive_row_is_bad_data(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(500).with_columns(label=pl.lit(0))
-    done = invoke("boundary", write(frame, tmp_path / "none.parquet"), *GIVEN)
-    done.refused(3, "no positive row")
 
 
 # ---------------------------------------------------------------- several bounds, other rows

@@ -359,22 +359,3 @@ def test_a_plan_is_not_needed(folder: Path, tmp_path: Path, invoke: Invoke) -> N
         done = invoke(*words, "--plan", "plan.json", "-o", tmp_path / "m.json")
         assert done.code == 2 and "merge finishes in one step" in done.stderr
         assert "--plan" not in invoke(words[0], "--help").stdout.decode()
-
-
-@pytest.mark.parametrize("name", ["hetcal, train", "alpha-cal", "calibrate"])
-def test_on_a_cluster(
-    name: str,
-    folder: Path,
-    tmp_path: Path,
-    invoke: Invoke,
-    address: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(folder)
-    command, rows, options = line(name, Path())
-    shards = sorted(Path().glob(f"{rows.stem}_*"))
-    alone, there = tmp_path / "alone.json", tmp_path / "there.json"
-    assert invoke(command, *shards, *options, "-q", "-o", alone).code == 0
-    done = invoke(command, *shards, *options, "--dask", address, "-q", "-o", there)
-    assert done.code == 0, done.stderr
-    assert there.read_bytes() == alone.read_bytes()

@@ -416,38 +416,6 @@ def test_what_is_shown(objective: list[str], kind: list[str], fit: Fit, invoke: 
     assert invoke("show", model, "--json").stdout == model.read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"randomise": "row"}, "one of block, tie"),
-        ({"randomise": None}, "'random_thresholds'"),
-        ({"random_thresholds": None}, "'random_thresholds'"),
-        ({"tie_probability": None}, "'tie_probability'"),
-        ({"seed": None}, "'seed'"),
-        ({"seed": -1}, "'seed'"),
-        ({"tie_probability": [0.5]}, "one value per level"),
-        ({"tie_probability": [0.5, 1.5, 0.0]}, "probabilities"),
-        ({"random_thresholds": [0.1, None]}, "one value per level"),
-        ({"random_thresholds": [None, "low", None]}, "'low'"),
-        ({"random_thresholds": [1.0, None, None]}, "below"),
-        ({"score_thresholds": [0.5, "high", None]}, "'high'"),
-        ({"randomise": "tie", "random_thresholds": [0.1, None, None]}, "null"),
-        ({"order": "score-uncertainty"}, "uncertainty-score"),
-    ],
-    ids=str,
-)
-def test_models_that_contradict_themselves(
-    change: dict[str, Any], said: str, tmp_path: Path, fit: Fit, invoke: Invoke
-) -> None:
-    model = fit(simulate(), "--precision", "0.75", *BLOCK)
-    content = json.loads(model.read_text())
-    content = {name: value for name, value in (content | change).items() if value is not None}
-    model.write_text(json.dumps(content))
-    invoke("show", model).refused(3, "model.json", said)
-    run = ["apply", model, tmp_path / "fit.parquet", "--key", "id", "-o", tmp_path / "o.csv"]
-    invoke(*run).refused(3, said)
-
-
 @pytest.mark.parametrize("method", [["--method", "exact"], BLOCK])
 def test_the_bounded_figure_is_expected_on_new_rows(
     method: list[str], tmp_path: Path, invoke: Invoke

@@ -145,35 +145,6 @@ def test_the_base_rate_of_the_rows_changes_nothing(tmp_path: Path, fit: Fit) -> 
     assert same["score_thresholds"] == plain["score_thresholds"]
 
 
-WORTHS = {
-    "value": ["--precision", "0.8", "--value", "amount", "--method", "exact"],
-    "costs": ["--minimize", "cost:alarm,miss", "--method", "st"],
-    "base rate": ["--fpr", "0.1", "--prevalence", "0.1", "--method", "exact"],
-    "sampled": ["--precision", "0.8", "--weight", "weight", "--weight-kind", "sampling"],
-    "segments": ["--precision", "0.8", "--by", "shop", "--value", "amount", "--method", "exact"],
-    "each": ["--precision", "0.7", "--by", "shop", "--bound", "each", "--method", "st"],
-}
-
-
-@pytest.mark.few(4)
-@pytest.mark.parametrize("options", WORTHS.values(), ids=WORTHS)
-def test_the_same_bytes_however_stored(tmp_path: Path, invoke: Invoke, options: list[str]) -> None:
-    frame = rows(800, 7).with_columns(shop=pl.Series(["a", "b", "c", "b"] * 200))
-    frame = pl.concat([frame, frame.head(50)])  # rows that are copies of each other
-    frame = pl.concat([frame, frame.head(20).with_columns(shop=pl.lit("c"))])
-    inputs = [
-        write(frame, tmp_path / "rows.parquet"),
-        write(frame.sample(fraction=1.0, shuffle=True, seed=2), tmp_path / "rows.csv"),
-    ]
-    found = set()
-    for path in inputs:
-        for threads in (1, 3):
-            done = invoke("boundary", path, *options, "--threads", threads, "-q", "-o", "-")
-            assert done.code == 0, done.stderr
-            found.add(done.stdout)
-    assert len(found) == 1
-
-
 @pytest.mark.parametrize(
     "options",
     [

@@ -280,24 +280,6 @@ def objective(found: Outcome | None, bounded: str, positives: float) -> float:
     return found[1] / positives if bounded == "precision" else found[1] / found[0]
 
 
-@pytest.mark.few(1)
-@bounded_figures
-@FEWER
-@given(table=tables(), bound=bounds, seed=st.integers(0, 99))
-def test_the_order_of_rows_does_not_matter(
-    bounded: str, table: dict[str, list[Any]], bound: str, seed: int
-) -> None:
-    order = np.random.default_rng(seed).permutation(len(table["score"]))
-    shuffled = {name: np.array(column)[order] for name, column in table.items()}
-    models = []
-    for given_ in (table, shuffled):
-        try:
-            models.append(fit(score_rows(**given_), **{bounded: bound}).model.to_json())
-        except InfeasibleError as error:
-            models.append(error.message.encode())
-    assert models[0] == models[1]
-
-
 @bounded_figures
 @FEWER
 @given(table=tables(), bound=bounds)

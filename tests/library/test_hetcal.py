@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -22,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from calibkit import simulate_partitions
 from calibkit.apply.apply import apply_model
 from calibkit.columns.patterns import find_features
-from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.grow import Grower, Growth, Rules
@@ -614,36 +613,6 @@ def test_features_are_found_by_name_and_glob() -> None:
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         HetcalOptions(**options)
-
-
-def damaged(change: Any) -> bytes:
-    frame = sample(400, gaps=False)
-    model = fit(frame, train=frame, max_depth=1, min_leaf=50, shrinkage=0.0).model
-    content = json.loads(model.to_json())
-    change(content)
-    return json.dumps(content).encode()
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda m: m["tree"].pop(), "children"),
-        (lambda m: m["maps"].pop(), "no map"),
-        (lambda m: m["tree"][0].update(left=0), "children"),
-        (lambda m: m["tree"][0].update(right=1), "child of one"),
-        (lambda m: m["tree"][0].update(missing="up"), "missing"),
-        (lambda m: m["tree"][0].update(feature="no"), "no feature 'no'"),
-        (lambda m: m["maps"][0].pop("a"), "knots"),
-        (lambda m: m["maps"][0].update(c=1.0), "beta"),
-        (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
-        (lambda m: m.update(partition="grove"), "one of tree"),
-        (lambda m: m.update(clip=0.7), "clip"),
-        (lambda m: m["columns"].pop("score"), "score"),
-    ],
-)
-def test_damaged_models_are_refused(change: Any, words: str) -> None:
-    with pytest.raises(ModelError, match=words):
-        decode(damaged(change))
 
 
 def test_the_toy_example_of_the_paper() -> None:

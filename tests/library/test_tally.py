@@ -97,22 +97,6 @@ def test_rows_are_counted_block_by_block(floats: type, data: list[tuple], size: 
         assert entries(tally(given_, part=part, threads=2)) == expected(given_, part)
 
 
-@given(rows, st.integers(2, 300))
-def test_a_whole_weight_is_as_many_rows(data: list[tuple], times: int) -> None:
-    given_ = columns(data, np.float64)
-    given_["weight"][:] = times
-    repeated = {name: np.repeat(values, times) for name, values in given_.items()}
-    assert entries(tally(given_, weighted=True)) == entries(tally(repeated))
-
-
-@given(rows, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter(data: list[tuple], random: Any) -> None:
-    shuffled = list(data)
-    random.shuffle(shuffled)
-    first, second = (tally(columns(d, np.float64)) for d in (data, shuffled))
-    assert entries(first) == entries(second)
-
-
 @given(rows, st.integers(2, 5), st.integers(0, 2**64 - 1))
 def test_dealing_keeps_every_row(data: list[tuple], parts: int, seed: int) -> None:
     whole = tally(columns(data, np.float64))
