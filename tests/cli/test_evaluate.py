@@ -257,12 +257,14 @@ def test_one_output_for_each_input(good: Path, tmp_path: Path, invoke: Invoke) -
     assert counts == [600, 300]
 
 
-def test_standard_input(good: Path, command: Callable[..., CompletedProcess[bytes]]) -> None:
+def test_standard_input(
+    good: Path, invoke: Invoke, command: Callable[..., CompletedProcess[bytes]]
+) -> None:
     text = encode(rows(), ".csv")
     given = ["--metrics", "auc,ece,log_loss", "--no-intervals"]
     done = command("evaluate", "-", *given, input=text)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == command("evaluate", good, *given).stdout
+    assert done.stdout == invoke("evaluate", good, *given).stdout
 
 
 def test_gates(good: Path, tmp_path: Path, invoke: Invoke) -> None:
