@@ -140,18 +140,6 @@ def test_the_margin_at_the_ends_of_the_scale(fit: FitModel, applied: Applied) ->
     assert rows["margin"].to_list() == [0.0, 1.5, -3.0]
 
 
-def test_infinite_scores_and_thresholds_have_no_nan_margin(fit: FitModel, applied: Applied) -> None:
-    frame = simulate(60).with_columns(
-        score=pl.when(pl.col("label") == 1).then(math.inf).otherwise(-math.inf)
-    )
-    model = fit(frame, "--scale", "raw")
-    found = applied(model, frame)
-    assert found["decision"].to_list() == frame["label"].to_list()
-    margin = found["margin"]
-    assert not margin.is_nan().any()
-    assert margin.filter(frame["label"] == 1).to_list() == [0.0] * int(frame["label"].sum())
-
-
 def test_values_are_rounded_to_the_dtype_of_the_fit(fit: FitModel, applied: Applied) -> None:
     """A row at its threshold stays there, whatever precision its file has."""
     frame = simulate()

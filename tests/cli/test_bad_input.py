@@ -282,16 +282,6 @@ def test_bad_values_are_refused_also_where_others_become_null(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".ndjson", ".arrow", ".csv.gz"])
-def test_files_of_no_bytes(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
-    path = tmp_path / f"empty{suffix}"
-    path.write_bytes(b"")
-    error = refuse(name, path)
-    assert error["file"] == str(path)
-    assert "empty" in error["message"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".arrows"])
 def test_files_without_rows(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
     path = write(scores().head(0), tmp_path / f"header{suffix}")

@@ -210,11 +210,7 @@ def test_scores_that_float32_cannot_hold_are_refused(
         ({}, ["--by", "nothing"], 2, "nothing"),
         ({}, ["--by", "score"], 2, "another role"),
         ({}, ["--method", "bete"], 2, "beta"),
-        ({}, [*BETA, "--scale", "raw"], 2, "--scale raw"),
-        ({}, ["--bins", "5"], 2, "--bins"),
         ({}, ["--clip", "x"], 2, "--clip"),
-        ({}, ["--clip", "0.5"], 2, "--clip"),
-        ({}, ["--negatives-kept", "0.5"], 2, "prior-shift"),
     ],
 )
 def test_what_is_refused(

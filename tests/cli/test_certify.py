@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -56,18 +55,6 @@ def test_a_certified_model_counts_right_and_applies(
     shown = invoke("show", output)
     assert shown.code == 0
     assert b"guaranteed: precision >= 0.7 with confidence 0.9" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "side"),
-    [(("--recall", "0.3"), "lower"), (("--fpr", "0.1"), "upper"), (("--capacity", ".1"), "upper")],
-)
-def test_other_bounds(given: tuple[str, str], side: str, rows: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, *given, "--confidence", "0.95", "--json")
-    assert done.code == 0, done.stderr
-    certificate = json.loads(done.stdout)["fit"]["certificate"]
-    assert certificate["side"] == side
-    assert certificate["quantity"] == given[0].removeprefix("--")
 
 
 def test_nothing_certified_is_exit_4_and_leaves_no_file(
@@ -121,31 +108,6 @@ def test_a_grid_has_lost_its_rows(rows: Path, tmp_path: Path, invoke: Invoke) ->
     grid = tmp_path / "grid.parquet"
     assert invoke("bin", rows, "--score-bins", 20, "-o", grid, "-q").code == 0
     invoke("boundary", grid, *GIVEN).refused(2, "give the rows")
-
-
-def test_the_seed_deals_the_rows(rows: Path, invoke: Invoke) -> None:
-    models: list[Any] = [
-        json.loads(invoke("boundary", rows, *GIVEN, "--seed", seed, "--json").stdout)
-        for seed in (1, 10**6)
-    ]
-    assert models[0]["score_thresholds"] != models[1]["score_thresholds"]
-
-
-def test_weights_are_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, *GIVEN, "--weight", "weight", "--json")
-    weighted = done.result()
-    frame = pl.read_parquet(rows)
-    written = write(
-        frame.select(pl.all().repeat_by("weight")).explode(pl.all()).drop_nulls(),
-        tmp_path / "written.parquet",
-    )
-    plain = json.loads(invoke("boundary", written, *GIVEN, "--json").stdout)
-    for name in ("score_thresholds", "uncertainty_edges"):
-        assert weighted[name] == plain[name]
-    assert weighted["fit"]["certificate"] == plain["fit"]["certificate"]
-    halves = write(frame.with_columns(weight=pl.lit(0.5)), tmp_path / "halves.parquet")
-    done = invoke("boundary", halves, *GIVEN, "--weight", "weight", "--prevalence", "0.2")
-    done.refused(3, "not whole numbers")
 
 
 def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> None:

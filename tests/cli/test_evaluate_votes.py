@@ -122,15 +122,6 @@ def test_chosen_metrics_bring_their_classes(invoke: Invoke, votes: Path) -> None
     assert sorted(found["metrics"]["prob_*"]["all"]) == sorted(names)
 
 
-def test_a_gate_on_votes(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
-    start = ["evaluate", votes, "--counts", "count_*", "-o", tmp_path / "m.json", "-q"]
-    assert invoke(*start, "--fail-if", "epistemic_loss>1").code == 0
-    assert invoke(*start, "--fail-if", "epistemic_loss<1").code == 1
-    for suffix in ("prom", "csv", "md", "tex"):
-        said = invoke("evaluate", votes, "--counts", "count_*", "-o", tmp_path / f"m.{suffix}")
-        assert said.code == 0, said
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

@@ -280,19 +280,6 @@ def test_folders_become_columns(tmp_path: Path, model: Path, invoke: Invoke) -> 
     assert pl.read_parquet(out).columns == ["day", "decision", "margin"]
 
 
-def test_globs_are_read_in_the_order_of_names(tmp_path: Path, model: Path, invoke: Invoke) -> None:
-    for k in (2, 0, 1):
-        write(ROWS.slice(20 * k, 20), tmp_path / "in" / f"part-{k}.csv.gz")
-    out = tmp_path / "out.csv"
-    check(model, invoke("apply", model, tmp_path / "in" / "part-*.csv.gz", "-o", out).result())
-
-
-def test_mixed_formats_of_one_schema(tmp_path: Path, model: Path, invoke: Invoke) -> None:
-    suffixes = [".parquet", ".csv", ".ndjson"]
-    parts = [write(ROWS[20 * k : 20 * k + 20], tmp_path / f"a{s}") for k, s in enumerate(suffixes)]
-    check(model, invoke("apply", model, *parts, "-o", tmp_path / "out.csv").result())
-
-
 # Dry runs, quiet runs, the environment -------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import ipc
 
 from calibkit.errors import ModelError
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source
 from calibkit.methods.hetcal import run
 from calibkit.models.model import canonical_text
 from calibkit.options.hetcal import HetcalOptions
@@ -194,19 +194,6 @@ def test_equal_rows_are_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     for most in (1, 16, 50):
         monkeypatch.setattr("calibkit.runtime.memory._MOST_BATCH", most)
         assert state(rows, train).to_bytes() == whole
-
-
-def test_equal_rows_are_one_shard_whatever_the_format(tmp_path: Path) -> None:
-    FRAME.write_csv(tmp_path / "rows.csv")
-    FRAME[::-1].write_parquet(tmp_path / "rows.parquet")
-    csv, parquet = (
-        run.state(
-            HetcalOptions(features=("x", "kind")), open_source([str(tmp_path / f"rows.{name}")])
-        )
-        for name in ("csv", "parquet")
-    )
-    with pytest.raises(ModelError, match="the same shard of 300 rows"):
-        merge_states([csv, parquet])
 
 
 def test_a_shard_may_lack_all_values_of_a_feature() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -249,22 +247,3 @@ def test_splits_have_the_law_of_random_ones(entries: list[Entry], parts: int) ->
             table += [tuple(y for _, y in own), tuple(n - y for n, y in own)]
         seen[tuple(table)] += 1
     assert chi_square_passes(seen, law, SEEDS)
-
-
-def test_the_law_of_splits_is_that_of_dealt_rows() -> None:
-    """The twin itself: against dealing written-out rows in every order."""
-    groups, parts = [2, 1, 2], [3, 2]
-    owner = [g for g, size in enumerate(groups) for _ in range(size)]
-    seen: Counter = Counter()
-    for order in itertools.permutations(range(5)):
-        places = [order.index(i) for i in range(5)]
-        table = [
-            tuple(
-                sum(owner[i] == g and (places[i] < 3) == (part == 0) for i in range(5))
-                for part in (0, 1)
-            )
-            for g in range(3)
-        ]
-        seen[tuple(table)] += 1
-    law = naive.split_law(groups, parts)
-    assert {t: Fraction(n, 120) for t, n in seen.items()} == {t: p for t, p in law.items() if p}

@@ -14,7 +14,6 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
@@ -105,28 +104,6 @@ def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed:
     assert [node.rows for node in tree.nodes] == peer.tree_.n_node_samples.tolist()
 
 
-def test_maps_of_leaves_are_unpenalised_logistic_regressions() -> None:
-    frame = sample(gaps=False)
-    model = fit(frame, train=frame, max_depth=2, min_leaf=200, shrinkage=0.0).model
-    rows = applied(model, frame)
-    assert model.fit.leaves == 4
-    for leaf in range(4):
-        own = rows.filter(leaf=leaf)
-        p = np.clip(own["score"].to_numpy(), 1e-6, 1 - 1e-6)
-        s = np.log(p / (1 - p))
-        y = own["label"].to_numpy()
-        high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2)
-        target = np.where(y == 1, high, low)
-        peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
-        peer.fit(
-            np.tile(s, 2)[:, None],
-            np.repeat([1, 0], s.size),
-            sample_weight=np.concatenate([target, 1 - target]),
-        )
-        expected = peer.predict_proba(s[:, None])[:, 1]
-        np.testing.assert_allclose(own["calibrated"].to_numpy(), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("precalibrate", ["platt", "none"])
 def test_precalibration_changes_no_platt_map(precalibrate: str) -> None:
     frame = sample()
@@ -192,18 +169,6 @@ def test_each_depth_is_told_with_about_the_loss_that_it_has_alone() -> None:
 def loss(rows: pl.DataFrame) -> float:
     p, y = rows["calibrated"].to_numpy(), rows["label"].to_numpy()
     return float(-np.log(np.where(y == 1, p, 1 - p)).mean())
-
-
-def test_noise_is_not_partitioned() -> None:
-    random = np.random.default_rng(3)
-    s = random.normal(size=4000)
-    y = (random.random(4000) < 1 / (1 + np.exp(-s))).astype(np.int8)
-    noise = random.normal(size=(3, 4000))
-    frame = pl.DataFrame(
-        {"label": y, "score": 1 / (1 + np.exp(-s)), "x": noise[0], "noise": noise[1], "kind": "a"}
-    )
-    model = fit(frame).model
-    assert loss(applied(model, frame)) == pytest.approx(model.fit.in_sample.pooled, abs=0.003)
 
 
 def test_isotonic_leaves_never_rank_worse_than_constant_ones_in_sample() -> None:
@@ -323,14 +288,6 @@ def test_few_rows_are_fitted_without_cross_validation() -> None:
     assert done.model.fit.cross_validated is None
     with pytest.raises(DataError, match="every row is positive"):
         fit(frame.filter(label=1))
-
-
-@pytest.mark.parametrize("criterion", ["entropy", "auc"])
-def test_other_criteria_split_too(criterion: str) -> None:
-    frame, new = sample(6000), sample(6000, seed=9)
-    model = fit(frame, criterion=criterion, max_depth=3, min_leaf=200, shrinkage=30.0).model
-    pooled = fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model
-    assert loss(applied(model, new)) < loss(applied(pooled, new)) - 0.02
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "auc"])

@@ -188,29 +188,6 @@ def test_a_cut_is_found_block_by_block(
     assert found.selected == tally.count[taken].sum() > 0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_order_of_rows_and_threads_change_no_byte(weighted: bool) -> None:
-    table = example(70_000, seed=5)
-    if weighted:
-        table["weight"] = np.arange(70_000) % 4 + 0.25
-    shuffled = np.random.default_rng(0).permutation(70_000)
-    first = fit(score_rows(**table), method="logistic", precision="0.6", threads=1, folds=3)
-    other = {name: column[shuffled] for name, column in table.items()}
-    second = fit(score_rows(**other), method="logistic", precision="0.6", threads=4, folds=3)
-    assert first.model.to_json() == second.model.to_json()
-
-
-def test_a_weight_of_two_is_the_row_twice() -> None:
-    table = example(200, seed=6)
-    weight = np.arange(200) % 3
-    again = {name: np.repeat(column, weight) for name, column in table.items()}
-    one = fit(score_rows(**table, weight=weight), method="logistic", recall="0.5").model
-    two = fit(score_rows(**again), method="logistic", recall="0.5").model
-    assert one.coefficients == two.coefficients
-    assert one.score_thresholds == two.score_thresholds
-    assert one.fit.cross_validated == two.fit.cross_validated
-
-
 def test_without_uncertainty_the_score_alone_counts() -> None:
     table = example(300, seed=7)
     del table["uncertainty"]

@@ -199,17 +199,6 @@ def negative_log_likelihood(z: np.ndarray, y: np.ndarray, eta: np.ndarray) -> np
     return whole - (gammaln(a + y) - gammaln(a)).sum(axis=1)
 
 
-@given(st.integers(0, 2**32), st.sampled_from([0.005, 0.1]))
-def test_the_constant_strength_is_the_best_there_is(seed: int, penalty: float) -> None:
-    z, y = random_rows(seed)
-    found = fit_strength(z, y, regularization=penalty)
-    places = np.linspace(-14.9, 24.9, 400)
-    values = [
-        (negative_log_likelihood(z, y, np.full(len(z), b)) + penalty * b * b).mean() for b in places
-    ]
-    assert found.ended.value <= min(values) + 1e-9
-
-
 def test_the_strength_on_features_is_the_best_there_is() -> None:
     generator = np.random.default_rng(5)
     z, y = random_rows(5, rows=200)

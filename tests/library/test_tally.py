@@ -58,16 +58,6 @@ def expected(data: dict[str, np.ndarray], part: np.ndarray | None = None, **give
 
 
 @float_types
-@given(data=rows)
-def test_plain_rows_are_counted(floats: type, data: list[tuple]) -> None:
-    given_ = columns(data, floats)
-    found = tally(given_)
-    assert found.score.dtype == floats
-    assert entries(found) == expected(given_)
-    assert found.level_totals.tolist() == naive.level_totals(entries(found), LEVELS)
-
-
-@float_types
 @given(data=rows, split=st.booleans(), seed=st.integers(0, 99))
 def test_weighted_and_split_rows_are_counted(
     floats: type, data: list[tuple], split: bool, seed: int
@@ -93,7 +83,10 @@ def test_rows_are_counted_block_by_block(floats: type, data: list[tuple], size: 
     part = (np.arange(len(data)) % 3).astype(np.uint8)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "BLOCK", size)
-        assert entries(tally(given_, threads=2)) == expected(given_)
+        found = tally(given_, threads=2)
+        assert found.score.dtype == floats
+        assert entries(found) == expected(given_)
+        assert found.level_totals.tolist() == naive.level_totals(entries(found), LEVELS)
         assert entries(tally(given_, part=part, threads=2)) == expected(given_, part)
 
 
