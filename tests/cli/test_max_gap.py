@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Invoke
 
 BASE = ("--precision", 0.7, "--by", "site")
-COUNT = 2000
+COUNT = 1000
 
 
 @pytest.fixture(scope="module")

@@ -312,14 +312,14 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_segments_within_a_gap_are_validated_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choice, "ENOUGH", 600)
-    data = rows(1800, "steps")
+    monkeypatch.setattr(choice, "ENOUGH", 300)
+    data = rows(900, "steps")
     frame = pl.DataFrame(
         {"score": data.score, "uncertainty": data.uncertainty, "label": data.labels}
-    ).with_columns(s=pl.int_range(1800) % 2)
+    ).with_columns(s=pl.int_range(900) % 2)
     seen = ck.fit_boundary(frame, precision=0.6, by="s", max_gap="recall:0.2").fit
     assert isinstance(seen.gap, GapFigures) and seen.gap.cross_validated is not None
-    assert seen.cross_validated is not None and seen.validated_on == (1800, seen.positives)
+    assert seen.cross_validated is not None and seen.validated_on == (900, seen.positives)
     assert seen.cross_validated.rows is msgspec.UNSET
 
 
