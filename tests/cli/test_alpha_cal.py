@@ -133,30 +133,6 @@ def test_columns_of_classes_stand_as_in_the_input(
         assert old.select(added).equals(found.select(added))
 
 
-def test_same_bytes_however_rows_are_stored(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    options = ["--features", "feature_*", "--map", "vector", "--disagreement-map", "isotonic"]
-    known = fit(invoke, votes, *options)
-    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
-    shuffled.write_csv(tmp_path / "rows.csv")
-    shuffled.head(150).write_parquet(tmp_path / "a.parquet")
-    shuffled.tail(250).write_parquet(tmp_path / "b.parquet")
-    assert fit(invoke, tmp_path / "rows.csv", *options) == known
-    assert fit(invoke, tmp_path / "a.parquet", tmp_path / "b.parquet", *options) == known
-    assert fit(invoke, votes, *options, "--threads", "1") == known
-    lists = frame.with_columns(
-        p=pl.concat_list("prob_0", "prob_1"), n=pl.concat_list("count_0", "count_1")
-    )
-    lists.write_parquet(tmp_path / "lists.parquet")
-    nested = fit(invoke, tmp_path / "lists.parquet", *options, "--probs", "p", "--counts", "n")
-    assert nested["weights"] == known["weights"]
-    arrays = lists.with_columns(pl.col("p").list.to_array(2), pl.col("n").list.to_array(2))
-    arrays.write_parquet(tmp_path / "arrays.parquet")
-    nested = fit(invoke, tmp_path / "arrays.parquet", *options, "--probs", "p", "--counts", "n")
-    assert nested["weights"] == known["weights"]
-
-
 def test_a_pipe_and_a_plan(
     command: Callable[..., Any], invoke: Invoke, votes: Path, frame: pl.DataFrame
 ) -> None:
@@ -181,50 +157,21 @@ def test_rows_without_votes_are_left_out_and_counted(
     assert json.loads(said.stdout)["fit"]["rows"] == 390
 
 
-def change(frame: pl.DataFrame, **columns: pl.Expr) -> pl.DataFrame:
-    return frame.with_columns(**columns)
+def at(row: int, name: str, value: object) -> dict[str, pl.Expr]:
+    """Return the change of one value."""
+    return {name: pl.when(pl.col("id") == row).then(value).otherwise(name)}
 
 
 @pytest.mark.parametrize(
     ("changes", "words", "column", "row"),
     [
-        (
-            {"prob_1": pl.when(pl.col("id") == 3).then(1.5).otherwise("prob_1")},
-            "not in [0, 1]",
-            "prob_1",
-            3,
-        ),
-        (
-            {"prob_1": pl.when(pl.col("id") == 3).then(0.0).otherwise("prob_1")},
-            "sum to 1",
-            "prob_*",
-            3,
-        ),
-        (
-            {"prob_1": pl.when(pl.col("id") == 4).then(None).otherwise("prob_1")},
-            "no value",
-            "prob_1",
-            4,
-        ),
-        (
-            {"count_0": pl.when(pl.col("id") == 5).then(-1).otherwise("count_0")},
-            "votes",
-            "count_0",
-            5,
-        ),
-        (
-            {"count_0": pl.when(pl.col("id") == 5).then(0.5).otherwise("count_0")},
-            "votes",
-            "count_0",
-            5,
-        ),
+        (at(3, "prob_1", 1.5), "not in [0, 1]", "prob_1", 3),
+        (at(3, "prob_1", 0.0), "sum to 1", "prob_*", 3),
+        (at(4, "prob_1", None), "no value", "prob_1", 4),
+        (at(5, "count_0", -1), "votes", "count_0", 5),
+        (at(5, "count_0", 0.5), "votes", "count_0", 5),
         ({"count_0": pl.lit(0), "count_1": pl.lit(0)}, "no vote", "count_*", 1),
-        (
-            {"feature_3": pl.when(pl.col("id") == 7).then(None).otherwise("feature_3")},
-            "no value",
-            "feature_3",
-            7,
-        ),
+        (at(7, "feature_3", None), "no value", "feature_3", 7),
         ({"feature_3": pl.lit("x")}, "text instead of numbers", "feature_3", 1),
     ],
 )
@@ -238,7 +185,7 @@ def test_bad_rows_are_refused(
     row: int,
 ) -> None:
     path, out = tmp_path / "bad.parquet", tmp_path / "alpha.json"
-    change(frame, **changes).write_parquet(path)
+    frame.with_columns(**changes).write_parquet(path)
     said = invoke("alpha-cal", path, "--features", "feature_*", "-o", out, "--json")
     error = json.loads(said.stdout)["error"]
     assert (said.code, error["code"]) == (3, 3), error
@@ -288,32 +235,6 @@ def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
     assert pl.read_csv(tmp_path / "x.csv")["alpha0"].null_count() == 1
     assert invoke("apply", out, votes, "--selected", "-o", tmp_path / "x.csv").code == 2
     assert invoke("apply", out, votes, "--score", "prob_0", "-o", tmp_path / "x.csv").code == 2
-
-
-def test_a_damaged_model_is_refused(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
-    model = fit(invoke, votes)
-    for key, value in (
-        ("log_alpha0", "x"),
-        ("weights", [1.0]),
-        ("classes", ["0"]),
-        ("disagreement_map", {"knots": [0.5, 0.5], "values": [0.0, 1.0]}),
-        ("logit_map", {"method": "vector", "weights": [1.0], "intercept": [0.0, 0.0]}),
-        ("logit_map", {"method": "temperature", "temperature": -1.0}),
-    ):
-        path = tmp_path / "bad.json"
-        path.write_text(json.dumps({**model, key: value}))
-        invoke("show", path).refused(3, "Error: ")
-
-
-def test_one_model_an_input(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    frame.head(200).write_parquet(tmp_path / "more.parquet")
-    out = tmp_path / "models"
-    said = invoke("alpha-cal", votes, tmp_path / "more.parquet", "-o", f"{out}/")
-    assert said.code == 0, said
-    assert sorted(path.name for path in out.iterdir()) == ["more.json", "votes.json"]
-    assert invoke("alpha-cal", votes, "-o", f"{out}/", "--json").code == 2
 
 
 def test_simulated_raters(invoke: Invoke, tmp_path: Path) -> None:

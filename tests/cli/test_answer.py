@@ -44,15 +44,6 @@ def test_notices_come_after_the_answer(tmp_path: Path, invoke: Invoke) -> None:
     assert any("decimal" in line for line in lines[1:]), done.stderr
 
 
-def test_several_levels_are_shown_as_a_table(tmp_path: Path, invoke: Invoke) -> None:
-    path, model = write(simulate(), tmp_path / "rows.parquet"), tmp_path / "m.json"
-    done = invoke("boundary", path, "--precision", "0.6", "--method", "exact", "-o", model)
-    shown = invoke("show", model).stdout.decode()
-    table = [line for line in done.stderr.splitlines() if "score >=" in line or " from " in line]
-    assert len(table) == 4
-    assert all(line in shown.splitlines() for line in table)
-
-
 @pytest.mark.parametrize(
     ("options", "said"),
     [

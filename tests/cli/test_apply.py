@@ -140,18 +140,6 @@ def test_the_margin_at_the_ends_of_the_scale(fit: FitModel, applied: Applied) ->
     assert rows["margin"].to_list() == [0.0, 1.5, -3.0]
 
 
-def test_infinite_scores_and_thresholds_have_no_nan_margin(fit: FitModel, applied: Applied) -> None:
-    frame = simulate(60).with_columns(
-        score=pl.when(pl.col("label") == 1).then(math.inf).otherwise(-math.inf)
-    )
-    model = fit(frame, "--scale", "raw")
-    found = applied(model, frame)
-    assert found["decision"].to_list() == frame["label"].to_list()
-    margin = found["margin"]
-    assert not margin.is_nan().any()
-    assert margin.filter(frame["label"] == 1).to_list() == [0.0] * int(frame["label"].sum())
-
-
 def test_values_are_rounded_to_the_dtype_of_the_fit(fit: FitModel, applied: Applied) -> None:
     """A row at its threshold stays there, whatever precision its file has."""
     frame = simulate()
@@ -173,19 +161,6 @@ def test_integer_and_boolean_columns_are_numbers(fit: FitModel, applied: Applied
     check(model, applied(model, rows.with_columns(pl.col("score").cast(pl.Int8))))
     whole = applied(model, rows)
     assert whole["decision"].to_list() == decisions(json.loads(model.read_text()), rows)
-
-
-@pytest.mark.parametrize("data", ["criteo_tau3", "bank_tau5"])
-def test_real_rows_decided_again(
-    tmp_path: Path, data: str, invoke: Invoke, real_data: Callable[[str], Path]
-) -> None:
-    folder, model, out = real_data(data), tmp_path / "b.json", tmp_path / "out.parquet"
-    fit = ["boundary", folder / "calib.parquet", "--precision", "0.6", "--uncertainty-bins", "4"]
-    assert invoke(*fit, "-q", "-o", model).code == 0
-    assert invoke("apply", model, folder / "test.parquet", "-q", "-o", out).code == 0
-    rows, source = pl.read_parquet(out), pl.read_parquet(folder / "test.parquet")
-    check(model, rows)
-    assert rows.drop("decision", "margin").equals(source)
 
 
 # Rows and columns ----------------------------------------------------------------------------
@@ -317,15 +292,6 @@ def test_the_summary_as_json(tmp_path: Path, fit: FitModel, invoke: Invoke) -> N
     assert "1 of 30 rows" in said["warnings"][0]
 
 
-def test_the_summary_as_text(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    model, path, out = fit(simulate()), write(simulate(30), tmp_path / "a.csv"), tmp_path / "o.csv"
-    done = invoke("apply", model, path, "-o", out)
-    assert (done.code, done.stdout) == (0, b"")
-    assert "30 rows" in done.stderr
-    assert str(out) in done.stderr
-    assert invoke("apply", model, path, "-q", "-o", out).stderr == ""
-
-
 def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
     model, frame = fit(simulate()), simulate(90, seed=6)
     for day in (1, 2):
@@ -345,14 +311,6 @@ def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke
     assert (tmp_path / "other" / "day=1" / "scores.parquet").exists()
 
 
-def test_one_bad_input_leaves_no_output(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    model = fit(simulate())
-    write(simulate(30), tmp_path / "in" / "a.csv")
-    bad = write(simulate(30).with_columns(score=3.0), tmp_path / "in" / "b.csv")
-    invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/").refused(3, str(bad))
-    assert not list((tmp_path / "out").glob("*")) if (tmp_path / "out").exists() else True
-
-
 def test_a_folder_of_outputs_never_replaces_an_input(
     tmp_path: Path, fit: FitModel, invoke: Invoke
 ) -> None:
@@ -363,12 +321,3 @@ def test_a_folder_of_outputs_never_replaces_an_input(
     write(simulate(30), tmp_path / "other" / "a.csv")
     done = invoke("apply", model, path, tmp_path / "other" / "a.csv", "-o", f"{tmp_path}/out/")
     done.refused(2, "would both be written")
-
-
-def test_an_input_may_be_written_over_in_place(
-    tmp_path: Path, fit: FitModel, invoke: Invoke
-) -> None:
-    model, path = fit(simulate()), write(simulate(30), tmp_path / "a.csv")
-    assert invoke("apply", model, path, "-o", path).code == 2
-    assert invoke("apply", model, path, "--in-place").code == 0
-    check(model, pl.read_csv(path))

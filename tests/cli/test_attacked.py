@@ -187,27 +187,3 @@ def test_a_key_that_stands_twice(folder: Path, tmp_path: Path, invoke: Invoke) -
     path.write_text(f'{text[:-1]}, "score_thresholds": {json.dumps([None] * levels)}}}')
     ended = invoke("apply", path, folder / "a.csv")
     ended.refused(3, "'score_thresholds' stands in one object twice")
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("columns/score/dtype", "banana"),
-        ("columns/score/scale", "nonsense"),
-        ("method", "teapot"),
-        ("fit/in_sample/selected", 10**9),
-        ("fit/in_sample/true_positives", 10**6),
-        ("fit/positives", 10**7),
-    ],
-)
-def test_a_model_whose_words_and_counts_make_no_sense(
-    path: str, value: object, folder: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    model = json.loads((folder / "m.json").read_text())
-    *above, last = path.split("/")
-    inner = model
-    for name in above:
-        inner = inner[name]
-    inner[last] = value
-    (tmp_path / "bad.json").write_text(json.dumps(model))
-    invoke("apply", tmp_path / "bad.json", folder / "a.csv").refused(3, last)

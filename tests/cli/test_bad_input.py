@@ -63,11 +63,6 @@ def test_a_bad_value_is_named_with_file_column_rows_and_advice(
         assert word in error["message"], error
 
 
-def test_what_apply_advises_exists(tmp_path: Path, refuse: Refuse) -> None:
-    path = write(scores(score={3: None}), tmp_path / "bad.csv")
-    assert "--on-missing null" in refuse("apply", path)["message"]
-
-
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 def test_only_the_first_rows_are_listed_but_all_are_counted(
     tmp_path: Path, suffix: str, refuse: Refuse
@@ -104,25 +99,6 @@ def test_text_instead_of_numbers(
     error = refuse(name, path)
     assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [6])
     assert "'n.a.'" in error["message"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_column_of_another_type(name: str, tmp_path: Path, refuse: Refuse) -> None:
-    frame = simulate(40).with_columns(pl.concat_list("score").alias("score"))
-    error = refuse(name, write(frame, tmp_path / "bad.parquet"))
-    assert (error["column"], error["rows"]) == ("score", 40)
-    assert "List(Float64)" in error["message"]
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_labels_that_are_no_labels(tmp_path: Path, suffix: str, refuse: Refuse) -> None:
-    frame = simulate(40).with_columns(pl.Series("label", ["spam", "ham"] * 20))
-    path = write(frame, tmp_path / f"bad{suffix}")
-    error = refuse("boundary", path)
-    assert (error["column"], error["rows"], error["first_rows"]) == ("label", 40, [1, 2, 3, 4, 5])
-    for word in ("'spam'", "'ham'", "--positive"):
-        assert word in error["message"]
-    assert "'spam'" in refuse("boundary", path, "--positive", "Spam")["message"]
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
@@ -306,16 +282,6 @@ def test_bad_values_are_refused_also_where_others_become_null(
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".ndjson", ".arrow", ".csv.gz"])
-def test_files_of_no_bytes(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
-    path = tmp_path / f"empty{suffix}"
-    path.write_bytes(b"")
-    error = refuse(name, path)
-    assert error["file"] == str(path)
-    assert "empty" in error["message"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".tsv", ".arrow", ".arrows"])
 def test_files_without_rows(name: str, suffix: str, tmp_path: Path, refuse: Refuse) -> None:
     path = write(scores().head(0), tmp_path / f"header{suffix}")
@@ -344,57 +310,6 @@ def test_a_truncated_stream(suffix: str, command: Callable[..., Any], model: Pat
         done = command("apply", model, "-", "-o", "-", input=data[:length])
         assert (done.returncode, done.stdout) == (3, b"")
         assert said in done.stderr
-
-
-@pytest.mark.parametrize("line", ["{not json", "[1, 2]", '"text"'])
-def test_lines_that_are_no_json_objects(line: str, tmp_path: Path, refuse: Refuse) -> None:
-    lines = encode(scores(), ".ndjson").decode().splitlines()
-    path = tmp_path / "bad.ndjson"
-    path.write_text("\n".join([*lines[:2], line, *lines[2:]]) + "\n")
-    error = refuse("boundary", path)
-    assert (error["rows"], error["first_rows"]) == (1, [3])
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_rows_with_another_number_of_fields(name: str, tmp_path: Path, refuse: Refuse) -> None:
-    lines = encode(scores(), ".csv").decode().splitlines()
-    for change in (",1", None):
-        bad = lines[4] + change if change else lines[4].rsplit(",", 1)[0]
-        path = tmp_path / "ragged.csv"
-        path.write_text("\n".join([*lines[:4], bad, *lines[5:]]) + "\n")
-        error = refuse(name, path)
-        assert (error["file"], error["first_rows"]) == (str(path), [4])
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_column_named_twice(name: str, tmp_path: Path, refuse: Refuse) -> None:
-    text = encode(scores(), ".csv").decode().replace("uncertainty", "score", 1)
-    path = tmp_path / "twice.csv"
-    path.write_text(text)
-    error = refuse(name, path)
-    assert (error["file"], error["column"]) == (str(path), "score")
-    assert "2 times" in error["message"]
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-def test_inputs_of_different_schemas(
-    name: str, suffix: str, tmp_path: Path, refuse: Refuse
-) -> None:
-    write(scores(), tmp_path / "in" / f"a{suffix}")
-    other = write(scores().rename({"uncertainty": "spread"}), tmp_path / "in" / f"b{suffix}")
-    error = refuse(name, tmp_path / "in")
-    assert (error["file"], error["column"]) == (str(other), "uncertainty")
-    write(scores().with_columns(uncertainty=pl.lit("high")), other)
-    error = refuse(name, tmp_path / "in")
-    assert (error["file"], error["column"]) == (str(other), "uncertainty")
-    assert f"a{suffix}" in error["message"]
-
-
-def test_a_file_twice_among_the_inputs_is_said(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(scores(), tmp_path / "a.csv")
-    done = invoke("bin", path, path, "--score-bins", "2", "-o", tmp_path / "g.csv")
-    done.succeeded("more than once")
 
 
 @pytest.mark.parametrize("name", COMMANDS)

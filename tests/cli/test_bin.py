@@ -129,42 +129,6 @@ def test_what_the_parquet_file_says_of_itself(tmp_path: Path, grid: Grid) -> Non
     assert json.loads(metadata[b"uncertainty_min"]) == [simulate()["uncertainty"].min()]
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("order", ["uncertainty-score", "score-uncertainty"])
-@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
-@pytest.mark.parametrize("ties", [False, True])
-def test_cells_counted_again(
-    tmp_path: Path, order: str, strategy: str, ties: bool, grid: Grid
-) -> None:
-    frame = simulate(ties=ties)
-    bins = ["--uncertainty-bins", 4, "--score-bins", 6, "--order", order, "--strategy", strategy]
-    table = grid(write(frame, tmp_path / "a.parquet"), *bins)
-    assert table.height == 24
-    cells: dict[tuple[int, int], list[tuple[float, int]]] = {}
-    for uncertainty, score, label in frame.select("uncertainty", "score", "label").rows():
-        cells.setdefault(place(table, uncertainty, score), []).append((score, label))
-    for row in table.rows(named=True):
-        inside = cells.get((row["uncertainty_bin"], row["score_bin"]), [])
-        assert (row["count"], row["positives"]) == (len(inside), sum(y for _, y in inside))
-        if not inside:
-            assert (row["positivity"], row["mean_score"]) == (None, None)
-            continue
-        assert row["positivity"] == row["positives"] / row["count"]
-        mean = math.fsum(s for s, _ in inside) / len(inside)
-        assert row["mean_score"] == pytest.approx(mean, rel=1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_integer_weights_are_rows_written_out(tmp_path: Path, kind: str, grid: Grid) -> None:
-    frame = simulate(300, ties=True)
-    long = frame[np.repeat(np.arange(300), frame["weight"].to_numpy())]
-    bins = ["--uncertainty-bins", 3, "--score-bins", 5, *KINDS[kind]]
-    weighted = grid(write(frame, tmp_path / "a.csv"), *bins, "--weight", "weight")
-    written_out = grid(write(long, tmp_path / "b.csv"), *bins)
-    assert weighted.equals(written_out)
-    assert weighted.schema == written_out.schema
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_fractional_weights_are_summed(tmp_path: Path, kind: str, grid: Grid) -> None:
     frame = simulate(300, ties=True)
@@ -181,19 +145,6 @@ def test_fractional_weights_are_summed(tmp_path: Path, kind: str, grid: Grid) ->
     assert rounded["count"].to_list() == pytest.approx((whole["count"] / 10).to_list())
     total = float(sum(Fraction(value) for value in tenths["weight"]))
     assert rounded["count"].sum() == pytest.approx(total, rel=1e-12)
-
-
-def test_rows_of_weight_zero_count_nowhere(tmp_path: Path, grid: Grid) -> None:
-    frame = simulate(300)
-    extremes = frame["uncertainty"].to_numpy().argsort()[[0, -1]].tolist()
-    extremes += frame["score"].to_numpy().argsort()[[0, 1, -1]].tolist()
-    weights = [0 if row in extremes else 1 for row in range(300)]
-    frame = frame.with_columns(pl.Series("weight", weights))
-    for options in KINDS.values():
-        bins = ["--uncertainty-bins", 3, "--score-bins", 5, *options]
-        weighted = grid(write(frame, tmp_path / "a.csv"), *bins, "--weight", "weight")
-        without = grid(write(frame.filter(pl.col("weight") > 0), tmp_path / "b.csv"), *bins)
-        assert weighted.equals(without)
 
 
 def test_defaults(tmp_path: Path, grid: Grid, invoke: Invoke) -> None:
@@ -226,30 +177,6 @@ def test_other_names_and_labels(tmp_path: Path, grid: Grid) -> None:
     assert ham["positives"].to_list() == (plain["count"] - plain["positives"]).to_list()
 
 
-def test_equal_width_bins_need_finite_scores(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(40).with_columns(
-        score=pl.when(pl.col("id") == 3).then(math.inf).otherwise("score")
-    )
-    path = write(frame, tmp_path / "a.parquet")
-    out = tmp_path / "g.csv"
-    done = invoke("bin", path, "--scale", "raw", "--strategy", "equal-width", "-o", out, "--json")
-    error = json.loads(done.stdout)["error"]
-    assert (done.code, error["file"], error["column"]) == (3, str(path), "score")
-    assert (error["rows"], error["first_rows"]) == (1, [4])
-    assert "equal-mass" in error["message"]
-    assert not out.exists()
-
-
-def test_extreme_uncertainties_keep_finite_edges(tmp_path: Path, grid: Grid) -> None:
-    frame = simulate(40).with_columns(
-        uncertainty=pl.when(pl.col("id") == 3).then(1.7e308).otherwise(-1.7e308)
-    )
-    table = grid(write(frame, tmp_path / "a.parquet"), "--strategy", "equal-width")
-    assert not table["uncertainty_low"].is_nan().any()
-    inner = table.filter(pl.col("uncertainty_bin") > 0)["uncertainty_low"]
-    assert inner.is_finite().all()
-
-
 def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
     path, out = write(simulate(40), tmp_path / "a.csv"), tmp_path / "g.parquet"
     done = invoke("bin", path, path, "--score-bins", "2", "-o", out, "--json")
@@ -265,28 +192,3 @@ def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
 @pytest.mark.parametrize("given", [["--uncertainty-bins", "0"], ["--score-bins", "0"]])
 def test_at_least_one_bin_each_way(tmp_path: Path, given: list[str], invoke: Invoke) -> None:
     invoke("bin", write(simulate(40), tmp_path / "a.csv"), *given).refused(2, given[0])
-
-
-def test_grids_of_absurd_size_are_refused(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate(40), tmp_path / "a.csv")
-    for given in (
-        ["--score-bins", "70000"],
-        ["--score-bins", "60000", "--uncertainty-bins", "999"],
-    ):
-        invoke("bin", path, *given).refused(2, "too many")
-
-
-def test_a_real_file(grid: Grid, real_data: Callable[[str], Path]) -> None:
-    path = real_data("criteo_tau3") / "calib.parquet"
-    table = grid(path, "--uncertainty-bins", 5, "--score-bins", 20)
-    frame = pl.read_parquet(path, columns=["score", "uncertainty", "label"])
-    assert table["count"].sum() == frame.height
-    assert table["positives"].sum() == frame["label"].sum()
-    row = table.row(57, named=True)
-    inside = frame.filter(
-        pl.col("uncertainty") >= row["uncertainty_low"],
-        pl.col("uncertainty") < row["uncertainty_high"],
-        pl.col("score") >= row["score_low"],
-        pl.col("score") < row["score_high"],
-    )
-    assert (row["count"], row["positives"]) == (inside.height, inside["label"].sum())

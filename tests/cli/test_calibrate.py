@@ -197,16 +197,6 @@ def test_scores_that_float32_cannot_hold_are_refused(
     done.refused(3, "'score': too large for float32", "row 2", "3.5e+38")
 
 
-def test_missing_scores_become_null(tmp_path: Path, invoke: Invoke) -> None:
-    fitted(invoke, write(simulate(200), tmp_path / "rows.parquet"), "--method", "venn-abers")
-    path = write(scores(score={2: None}), tmp_path / "rows.parquet")
-    assert invoke("apply", tmp_path / "cal.json", path, "-o", tmp_path / "o.csv").code == 3
-    result = applied(invoke, path, "--on-missing", "null")
-    for name in ("calibrated", "calibrated_low", "calibrated_high"):
-        assert result[name].null_count() == 1
-        assert result[name][1] is None
-
-
 @pytest.mark.parametrize(
     ("changed", "options", "code", "says"),
     [
@@ -220,11 +210,7 @@ def test_missing_scores_become_null(tmp_path: Path, invoke: Invoke) -> None:
         ({}, ["--by", "nothing"], 2, "nothing"),
         ({}, ["--by", "score"], 2, "another role"),
         ({}, ["--method", "bete"], 2, "beta"),
-        ({}, [*BETA, "--scale", "raw"], 2, "--scale raw"),
-        ({}, ["--bins", "5"], 2, "--bins"),
         ({}, ["--clip", "x"], 2, "--clip"),
-        ({}, ["--clip", "0.5"], 2, "--clip"),
-        ({}, ["--negatives-kept", "0.5"], 2, "prior-shift"),
     ],
 )
 def test_what_is_refused(
@@ -246,20 +232,6 @@ def test_what_is_refused(
     if code == 3:
         assert error["file"] == str(path) and error["column"]
     assert not output.exists()
-
-
-def test_rows_can_be_dropped_and_classes_named(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(100).with_columns(
-        label=pl.when(pl.col("id") == 0)
-        .then(None)
-        .otherwise(pl.when(pl.col("label") == 1).then(pl.lit("bad")).otherwise(pl.lit("good"))),
-        score=pl.when(pl.col("id") == 1).then(None).otherwise(pl.col("score")),
-    )
-    path = write(frame, tmp_path / "rows.csv")
-    options = ["--positive", "bad", "--unlabelled", "drop", "--on-missing", "drop"]
-    model = fitted(invoke, path, *options)
-    assert model["fit"]["rows"] == 98
-    assert model["columns"]["label"] == {"name": "label", "positive": "bad"}
 
 
 def test_prior_shift_needs_no_labels(tmp_path: Path, invoke: Invoke) -> None:

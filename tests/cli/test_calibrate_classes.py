@@ -18,7 +18,6 @@ from calibkit.methods.calibrators.classes import _judged, choose_class_map
 from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.calibrate import CalibrateOptions
 from tests.conftest import ROOT, Invoke
-from tests.library.samples import golden
 
 ROWS = ROOT / "tests" / "golden" / "p22_logit_scaling" / "rows.parquet"
 GOLDEN = [ROWS, "--probs", "logit*", "--counts", "y*", "--scale", "logit"]
@@ -45,21 +44,6 @@ def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
 
 def fit(invoke: Invoke, *arguments: object) -> dict[str, Any]:
     return invoke("calibrate", *arguments, "--json").result()
-
-
-def test_golden_maps(invoke: Invoke) -> None:
-    expected = golden("p22_logit_scaling")["expected"]
-    one = fit(invoke, *GOLDEN)
-    assert one["method"] == "temperature"
-    assert 1 / one["temperature"] == pytest.approx(expected["temperature"]["beta"], abs=2e-3)
-    assert one["fit"]["log_loss"] <= expected["temperature"]["loss"] + 1e-6
-    assert one["fit"]["log_loss_before"] == pytest.approx(expected["raw_loss"], rel=1e-6)
-    vector = fit(invoke, *GOLDEN, "--method", "vector", "--regularization", "0.1")
-    assert vector["weights"] == pytest.approx(expected["vector"]["v"], abs=2e-3)
-    assert vector["intercept"] == pytest.approx(expected["vector"]["b"], abs=2e-3)
-    matrix = fit(invoke, *GOLDEN, "--method", "matrix", "--regularization", "0.1,1")
-    assert np.array(matrix["weights"]) == pytest.approx(np.array(expected["matrix"]["W"]), abs=2e-3)
-    assert matrix["regularization"] == [0.1, 1.0]
 
 
 @pytest.mark.parametrize("method", ["temperature", "vector", "matrix"])
@@ -95,16 +79,6 @@ def test_logits_are_mapped_as_they_are(invoke: Invoke, tmp_path: Path) -> None:
     found = pl.read_parquet(applied)
     z, u = (found.select(f"^{name}.*$").to_numpy() for name in ("calibrated_", "logit"))
     assert z == pytest.approx(softmax(u / model["temperature"]), abs=1e-12)
-
-
-def test_same_bytes_however_rows_are_stored(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    start = ["--probs", "prob_*", "--counts", "count_*", "--method", "matrix"]
-    known = fit(invoke, rows, *start)
-    frame.sample(fraction=1.0, shuffle=True, seed=1).write_csv(tmp_path / "rows.csv")
-    assert fit(invoke, tmp_path / "rows.csv", *start) == known
-    assert fit(invoke, rows, *start, "--threads", "1") == known
 
 
 def test_labels_by_index_and_rows_without_one(
@@ -171,14 +145,6 @@ def test_an_infinite_temperature_says_so(invoke: Invoke, tmp_path: Path) -> None
     assert "temperature infinite" in invoke("show", tmp_path / "c.json").stdout.decode()
     applied = invoke("apply", tmp_path / "c.json", tmp_path / "wrong.parquet", "-o", "-")
     assert applied.code == 0
-
-
-def test_a_damaged_model_is_refused(invoke: Invoke, rows: Path, tmp_path: Path) -> None:
-    model = fit(invoke, rows, "--probs", "prob_*", "--method", "vector")
-    for key, value in (("weights", [1.0]), ("classes", ["a"]), ("method", "beta")):
-        path = tmp_path / "bad.json"
-        path.write_text(json.dumps({**model, key: value}))
-        assert invoke("show", path).code == 3, key
 
 
 @pytest.mark.parametrize("measure", ["log_loss", "brier"])

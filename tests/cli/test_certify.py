@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -56,23 +55,6 @@ def test_a_certified_model_counts_right_and_applies(
     shown = invoke("show", output)
     assert shown.code == 0
     assert b"guaranteed: precision >= 0.7 with confidence 0.9" in shown.stdout
-
-
-@pytest.mark.parametrize(
-    ("given", "side"),
-    [(("--recall", "0.3"), "lower"), (("--fpr", "0.1"), "upper"), (("--capacity", ".1"), "upper")],
-)
-def test_other_bounds(given: tuple[str, str], side: str, rows: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, *given, "--confidence", "0.95", "--json")
-    assert done.code == 0, done.stderr
-    certificate = json.loads(done.stdout)["fit"]["certificate"]
-    assert certificate["side"] == side
-    assert certificate["quantity"] == given[0].removeprefix("--")
-
-
-def test_without_confidence_there_is_no_certificate(rows: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, "--precision", "0.7", "--method", "st", "--json")
-    assert json.loads(done.stdout)["fit"]["certificate"] is None
 
 
 def test_nothing_certified_is_exit_4_and_leaves_no_file(
@@ -128,31 +110,6 @@ def test_a_grid_has_lost_its_rows(rows: Path, tmp_path: Path, invoke: Invoke) ->
     invoke("boundary", grid, *GIVEN).refused(2, "give the rows")
 
 
-def test_the_seed_deals_the_rows(rows: Path, invoke: Invoke) -> None:
-    models: list[Any] = [
-        json.loads(invoke("boundary", rows, *GIVEN, "--seed", seed, "--json").stdout)
-        for seed in (1, 10**6)
-    ]
-    assert models[0]["score_thresholds"] != models[1]["score_thresholds"]
-
-
-def test_weights_are_rows(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    done = invoke("boundary", rows, *GIVEN, "--weight", "weight", "--json")
-    weighted = done.result()
-    frame = pl.read_parquet(rows)
-    written = write(
-        frame.select(pl.all().repeat_by("weight")).explode(pl.all()).drop_nulls(),
-        tmp_path / "written.parquet",
-    )
-    plain = json.loads(invoke("boundary", written, *GIVEN, "--json").stdout)
-    for name in ("score_thresholds", "uncertainty_edges"):
-        assert weighted[name] == plain[name]
-    assert weighted["fit"]["certificate"] == plain["fit"]["certificate"]
-    halves = write(frame.with_columns(weight=pl.lit(0.5)), tmp_path / "halves.parquet")
-    done = invoke("boundary", halves, *GIVEN, "--weight", "weight", "--prevalence", "0.2")
-    done.refused(3, "not whole numbers")
-
-
 def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     fresh = write(simulate(3000, seed=9), tmp_path / "test.parquet")
     model = invoke("boundary", rows, *GIVEN, "--test", fresh, "--json").result()
@@ -166,12 +123,6 @@ def test_test_rows_and_the_plan(rows: Path, tmp_path: Path, invoke: Invoke) -> N
 def test_scores_without_uncertainty(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(4000, seed=2).drop("uncertainty"), tmp_path / "plain.csv")
     assert len(invoke("boundary", path, *GIVEN, "--json", "-q").result()["score_thresholds"]) == 1
-
-
-def test_no_positive_row_is_bad_data(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(500).with_columns(label=pl.lit(0))
-    done = invoke("boundary", write(frame, tmp_path / "none.parquet"), *GIVEN)
-    done.refused(3, "no positive row")
 
 
 # ---------------------------------------------------------------- several bounds, other rows

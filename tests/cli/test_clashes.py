@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Callable
+from itertools import cycle
 from pathlib import Path
 
 import polars as pl
@@ -72,8 +73,10 @@ def other_name(path: Path, how: str) -> str:
     return str(link)
 
 
-@pytest.mark.parametrize("how", NAMES)
-@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+# Names in turn: what tells that they are of one file is the same for every line.
+@pytest.mark.parametrize(
+    ("line", "how"), list(zip(LINES.values(), cycle(NAMES), strict=False)), ids=LINES
+)
 def test_an_output_that_is_an_input(
     line: str, how: str, folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

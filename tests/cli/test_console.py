@@ -120,12 +120,6 @@ def test_a_value_that_cannot_be_read_is_named_with_its_origin(trial: Run) -> Non
     assert "got 'x' (from the environment variable CALIBKIT_SEED)" in inherited.stderr
 
 
-def test_environment_variables_set_options(trial: Run) -> None:
-    assert trial("warn", env={"CALIBKIT_SEED": "7", "CALIBKIT_THREADS": "2"}).stdout == "7 2\n"
-    assert trial("warn", "--seed", "3", env={"CALIBKIT_SEED": "7"}).stdout == "3 None\n"
-    assert trial("say", "x", env={"CALIBKIT_QUIET": "1"}).stderr == ""
-
-
 # Failures ------------------------------------------------------------------------------------
 
 
@@ -225,20 +219,6 @@ def test_a_closed_pipe_ends_quietly() -> None:
         assert process.stderr.read() == ""
 
 
-def test_help_into_a_closed_pipe_ends_quietly() -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    done = subprocess.run(
-        [sys.executable, TRIAL, "--help"],
-        env=clean_environment(),
-        stdout=writing,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
-    os.close(writing)
-    assert (done.returncode, done.stderr) == (141, b"")
-
-
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
 )
@@ -271,21 +251,6 @@ def test_a_run_without_a_terminal_s_interrupts_goes_on(tmp_path: Path) -> None:
             assert process.wait(timeout=30) == 143
         finally:
             process.kill()
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full on this system")
-def test_a_full_disk_behind_standard_output_is_the_machine_s_fault() -> None:
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(
-            [sys.executable, TRIAL, "--help"],
-            env=clean_environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
-    assert done.returncode == 5
-    assert done.stderr == "Error: No space left on device.\n"
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
@@ -337,43 +302,12 @@ def test_results_go_to_a_pipe_and_all_else_to_standard_error(trial: Run) -> None
     assert trial("say", "x", "-v").stderr == "a detail\ndone\n"
 
 
-def test_a_file_leaves_standard_output_empty_but_for_json(trial: Run, tmp_path: Path) -> None:
-    output = tmp_path / "model.json"
-    assert trial("say", "x", "-o", output).stdout == ""
-    assert output.read_text() == '{"text": 1}\n'
-    assert trial("say", "x", "-o", output, "--json").stdout == '{"text": 1}\n'
-    assert trial("say", "x", "-o", "-").stdout == '{"text": 1}\n'
-
-
 def test_a_warning_under_warnings_error_writes_nothing(trial: Run, tmp_path: Path) -> None:
     output = tmp_path / "model.json"
     done = trial("say", "warn", "-o", output, "--warnings", "error")
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr == "Error: be careful (an error because of --warnings error)\n"
     assert not output.exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-o", "-", "--json"], "both write to standard output"),
-        (["--tabular", "--json"], "--json needs -o FILE"),
-    ],
-)
-def test_two_results_for_one_stream_are_refused(
-    trial: Run, arguments: list[str], message: str
-) -> None:
-    done = trial("say", "x", *arguments)
-    assert done.returncode == 2
-    assert message in json.loads(done.stdout)["error"]["message"]
-
-
-def test_an_output_that_cannot_be_written_is_refused_before_the_work(
-    trial: Run, tmp_path: Path
-) -> None:
-    done = trial("say", "warn", "-o", tmp_path / "nowhere" / "model.json")
-    assert done.returncode == 2
-    assert "Warning" not in done.stderr
 
 
 def test_a_plain_table_aligns_numbers_right(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,12 @@ from tests.conftest import Invoke, make
 
 REFUSED, DELETED = 3, object()
 VALUES = (DELETED, None, "x", -1, [], {})
+#: A map of class probabilities with a weight too few.
+SHORT = {"method": "vector", "weights": [1.0], "intercept": [0.0, 0.0]}
+
+#: A tie, which has no second threshold.
+OF_TIES = {"randomise": "tie", "random_thresholds": [0.1, None, None]}
+
 #: Several uncertainties whose bins are not apart.
 TWICE = {"edges": [[0.5, 0.5], []], "leaves": [0, 0, 0]}
 
@@ -31,6 +37,7 @@ FITS = {
     "tree": "hetcal --features x --max-depth 1 --min-leaf 20",
     "boosted": "hetcal --features x --partition boosted --trees 2",
     "alpha": "alpha-cal --features x",
+    "constant": "alpha-cal",
 }
 
 
@@ -74,14 +81,25 @@ def damages(content: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, .
 
 def damaged(content: Any, path: tuple[str | int, ...], value: Any) -> bytes:
     whole = copy.deepcopy(content)
+    if not path:
+        return json.dumps(value(whole)).encode()
     inner = whole
     for key in path[:-1]:
         inner = inner[key]
     if value is DELETED:
         del inner[path[-1]]
     else:
-        inner[path[-1]] = value
+        inner[path[-1]] = value(inner[path[-1]]) if callable(value) else value
     return json.dumps(whole).encode()
+
+
+def steps(knots: list[float], values: list[float]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return what makes steps of the line of a leaf."""
+    return lambda own: {
+        **{name: one for name, one in own.items() if name not in ("a", "b")},
+        "knots": knots,
+        "values": values,
+    }
 
 
 @pytest.mark.few(3)
@@ -142,19 +160,58 @@ def test_damage_is_refused_or_does_no_harm(
         ("alpha", ("features",), [], "features"),
         ("steps", ("knots", 0), 9.0, "knots must rise"),
         ("tree", ("tree", 0, "missing"), DELETED, "where a 'missing' value goes"),
-    ],
-)
-def test_sizes_that_do_not_fit_are_refused_by_name(
-    name: str, path: tuple[str | int, ...], value: Any, words: str, folder: Path
-) -> None:
-    content = json.loads((folder / f"{name}.json").read_bytes())
-    with pytest.raises(ModelError, match=words):
-        decode(damaged(content, path, value))
-
-
-@pytest.mark.parametrize(
-    ("name", "path", "value", "words"),
-    [
+        ("boundary", ("fit", "in_sample", "selected"), 10**9, "selected"),
+        ("boundary", ("columns", "score", "dtype"), "banana", "dtype"),
+        ("boundary", ("columns", "score", "scale"), "nonsense", "scale"),
+        ("boundary", ("method",), "teapot", "method"),
+        ("boundary by segment", ("columns", "by"), DELETED, "by"),
+        ("boundary by segment", ("groups", "a", "score_thresholds"), [0.5], "uncertainty_edges"),
+        ("classes", ("weights",), [1.0], "weights"),
+        ("classes", ("classes",), ["a"], "classes"),
+        ("vad", ("columns", "by"), {"name": "g"}, "'groups' and a column 'by' go together"),
+        ("tree", ("tree",), lambda own: own[:-1], "children"),
+        ("tree", ("tree", 0, "left"), 0, "children"),
+        ("tree", ("tree", 0, "right"), 1, "child of one"),
+        ("tree", ("tree", 0, "missing"), "up", "missing"),
+        ("tree", ("tree", 0, "feature"), "no", "no feature 'no'"),
+        ("tree", ("tree", 0, "feature"), DELETED, "neither 'feature' nor 'leaf'"),
+        ("tree", ("tree", 0, "cut"), DELETED, "'cut' belongs to numbers only"),
+        ("tree", ("tree", 0, "left_categories"), ["a"], "belong to text only"),
+        ("tree", ("maps",), lambda own: own[:-1], "no map"),
+        ("tree", ("maps",), lambda own: [*own, own[0]], "2 leaves, but 3 maps"),
+        ("tree", ("maps", 0, "a"), DELETED, "'a' and 'b', or 'knots' and 'values'"),
+        ("tree", ("maps", 0, "c"), 1.0, "beta"),
+        ("tree", ("maps", 0), steps([0.0, 1.0], [0.5]), "as many values as knots"),
+        ("tree", ("maps", 0), steps([], []), "as many values as knots"),
+        ("tree", ("maps", 0), steps([1.0, 1.0], [0.2, 0.5]), "knots must increase"),
+        ("tree", ("maps", 0), steps([0.0, 1.0], [0.2, 1.5]), "are probabilities"),
+        ("tree", ("partition",), "forest", "'tree' and 'maps'"),
+        ("tree", ("partition",), "grove", "one of tree"),
+        ("tree", ("clip",), 0.7, "clip"),
+        ("tree", ("columns", "score"), DELETED, "score"),
+        ("constant", ("log_alpha0",), "x", "log_alpha0"),
+        ("constant", ("weights",), [1.0], "weights"),
+        ("constant", ("classes",), ["0"], "classes"),
+        ("constant", ("disagreement_map",), {"knots": [0.5, 0.5], "values": [0.0, 1.0]}, "knots"),
+        ("constant", ("logit_map",), {"method": "temperature", "temperature": -1.0}, "temperature"),
+        ("constant", ("logit_map",), SHORT, "weights"),
+        ("logistic", ("cut",), DELETED, "coefficients, uncertainty_ranks, cut"),
+        ("logistic", ("coefficients",), {"intercept": 1.0}, "'coefficients' names"),
+        ("logistic", ("uncertainty_ranks",), [0.5], "one value per level"),
+        ("stochastic", ("randomise",), "row", "one of block, tie"),
+        ("stochastic", ("randomise",), DELETED, "'random_thresholds'"),
+        ("stochastic", (), lambda own: {**own, **OF_TIES}, "null"),
+        ("stochastic", ("random_thresholds",), DELETED, "'random_thresholds'"),
+        ("stochastic", ("random_thresholds",), [0.1, None], "one value per level"),
+        ("stochastic", ("random_thresholds",), [None, "low", None], "'low'"),
+        ("stochastic", ("random_thresholds",), [1.0, None, None], "below"),
+        ("stochastic", ("tie_probability",), DELETED, "'tie_probability'"),
+        ("stochastic", ("tie_probability",), [0.5], "one value per level"),
+        ("stochastic", ("tie_probability",), [0.5, 1.5, 0.0], "probabilities"),
+        ("stochastic", ("seed",), DELETED, "'seed'"),
+        ("stochastic", ("seed",), -1, "'seed'"),
+        ("stochastic", ("score_thresholds",), [0.5, "high", None], "'high'"),
+        ("stochastic", ("order",), "score-uncertainty", "uncertainty-score"),
         ("prior", ("negatives_kept",), 1.5, "negatives_kept must be above 0"),
         ("spline", ("logits",), [0.5], "differ in number"),
         ("spline", ("slopes", 0), -0.1, "slopes must be 0 or more"),
@@ -168,6 +225,8 @@ def test_sizes_that_do_not_fit_are_refused_by_name(
         ("mist", ("isotonic", 0, "knots", 0), 9.0, "the knots of 'isotonic' rise"),
         ("mist", ("isotonic", 0, "values", 0), 1.5, "are probabilities"),
         ("mist", ("isotonic", 0, "values"), [], "a value for each knot"),
+        ("mist", ("isotonic", 0, "knots", 0), "high", "high"),
+        ("mist", ("isotonic",), [], "isotonic"),
         ("three", ("review_thresholds",), DELETED, "three-way decisions have"),
         ("three", ("review_thresholds",), [0.1, 0.2], "one value per level"),
         ("three", ("review_thresholds",), [0.99], "not above that of block"),
@@ -178,10 +237,10 @@ def test_sizes_that_do_not_fit_are_refused_by_name(
         ("precalibrated", ("precalibrate", "method"), "x", "unknown method 'x'"),
     ],
 )
-def test_parts_that_contradict_each_other_are_refused_by_name(
-    name: str, path: tuple[str | int, ...], value: Any, words: str, service: Path
+def test_what_contradicts_itself_is_refused_by_name(
+    name: str, path: tuple[str | int, ...], value: Any, words: str, folder: Path, service: Path
 ) -> None:
-    content = json.loads((service / f"{name}.json").read_bytes())
+    content = json.loads(((folder if name in FITS else service) / f"{name}.json").read_bytes())
     with pytest.raises(ModelError, match=words):
         decode(damaged(content, path, value))
 

@@ -15,12 +15,10 @@ import pytest
 from tests.cli.score_files import simulate
 from tests.conftest import Invoke
 
+#: What no fit of test_one_program.py on a cluster asks for.
 COMMANDS = {
     "bin": ["--score-bins", 20, "-o", "grid.parquet"],
-    "boundary": ["--precision", 0.7, "--folds", 2, "--uncertainty-bins", 2, "-o", "boundary.json"],
     "calibrate": ["--by", "site", "--provenance", "names", "-o", "cal.json"],
-    "evaluate": ["--by", "site", "--no-intervals", "-o", "metrics.json"],
-    "vad": ["--members", "score,score_b", "--by", "site", "--tag", "a=b", "-o", "vad.json"],
 }
 
 

@@ -15,12 +15,6 @@ from tests.conftest import Invoke
 
 Bytes = Callable[..., bytes]
 
-#: How rows are read does not depend on the fit: test_one_program.py varies the fits.
-FITS = {
-    "eighths": ["--weight", "eighth"],
-    "score first": ["--score-bins", "20", "--order", "score-uncertainty"],
-}
-
 
 @pytest.fixture
 def model_bytes(tmp_path: Path, invoke: Invoke) -> Bytes:
@@ -75,15 +69,6 @@ def stored(folder: Path, frame: pl.DataFrame) -> dict[str, list[Any]]:
         "arrow stream": [write(frame, folder / "rows.arrows")],
         "hive folder": [folder / "hive"],
     }
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize("fit", FITS)
-def test_models_have_the_same_bytes(fit: str, tmp_path: Path, model_bytes: Bytes) -> None:
-    inputs = stored(tmp_path, rows())
-    known = model_bytes(*inputs.pop("parquet"), *FITS[fit])
-    for name, given in inputs.items():
-        assert model_bytes(*given, *FITS[fit]) == known, name
 
 
 def test_weights_that_are_no_binary_fractions_agree_to_nine_digits(
@@ -142,17 +127,6 @@ def test_grids_have_the_same_bytes(
         assert invoke("bin", *given, *bins, *weight, "-q", "-o", out).code == 0
         found[name] = out.read_bytes()
     assert {name for name, data in found.items() if data != found["parquet"]} == set()
-
-
-def test_decisions_do_not_depend_on_the_format(tmp_path: Path, invoke: Invoke) -> None:
-    frame, model = rows().head(500), tmp_path / "b.json"
-    path = write(frame, tmp_path / "a.parquet")
-    assert invoke("boundary", path, "--precision", "0.75", "-q", "-o", model).code == 0
-    found = []
-    for suffix in (".parquet", ".csv", ".ndjson", ".arrow"):
-        done = invoke("apply", model, write(frame, tmp_path / f"f{suffix}"), "--output-format csv")
-        found.append(done.stdout)
-    assert found == found[:1] * 4
 
 
 def test_processes_give_the_same_bytes(tmp_path: Path, command: Callable[..., Any]) -> None:

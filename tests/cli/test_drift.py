@@ -115,14 +115,6 @@ def test_gates_fail_after_writing(models: Path, invoke: Invoke, tmp_path: Path) 
     assert done is None
 
 
-def test_two_files_side_by_side(models: Path, invoke: Invoke, tmp_path: Path) -> None:
-    for name in ("new", "moved"):
-        words = (models / "boundary.json", models / f"{name}.parquet", "-q")
-        assert invoke("drift", *words, "-o", tmp_path / f"{name}.json").code == 0
-    files = (tmp_path / "new.json", tmp_path / "moved.json")
-    assert invoke("diff", *files, "--fail-if", "psi_score.delta>0.1").code == 1
-
-
 def test_a_figure_that_is_not_defined_fails_its_gate(models: Path, invoke: Invoke) -> None:
     words = (models / "single.json", models / "new.parquet", "-q")
     assert content(invoke, *words)["psi_uncertainty"] is None

@@ -36,18 +36,6 @@ def evaluate(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
     return invoke("evaluate", path, "--counts", "count_*", "--json", *more).result()
 
 
-def test_golden_histograms(invoke: Invoke) -> None:
-    folder = ROOT / "tests" / "golden" / "p19_histograms_order1"
-    expected = golden("p19_histograms_order1")["expected"]
-    said = invoke("evaluate", folder / "rows.parquet", "--probs z* --counts y* --json")
-    found = json.loads(said.stdout)["metrics"]["z*"]["all"]
-    assert found["rows_used"] == expected["n_used"]
-    assert found["rows_two_raters"] == expected["n_used_two"]
-    assert found["epistemic_loss"] == pytest.approx(expected["EL_unbiased"], abs=1e-10)
-    assert found["dispersion_error"] == pytest.approx(expected["DE_debiased"], abs=1e-10)
-    assert "rows have two or more votes" in said.stderr
-
-
 def test_golden_ensemble(invoke: Invoke, tmp_path: Path) -> None:
     folder = ROOT / "tests" / "golden" / "p20_histograms_order2"
     expected = golden("p20_histograms_order2")["expected"]
@@ -128,29 +116,10 @@ def test_a_weight_is_the_row_as_often(
     assert json.loads(said.stdout)["error"]["column"] == "w"
 
 
-def test_same_bytes_however_rows_are_stored(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    more = ["--by", "mode", "--groups", "patient", "--alpha0", "strength"]
-    known = evaluate(invoke, votes, *more)
-    frame.sample(fraction=1.0, shuffle=True, seed=1).write_csv(tmp_path / "rows.csv")
-    assert evaluate(invoke, tmp_path / "rows.csv", *more) == known
-    assert evaluate(invoke, votes, *more, "--threads", "1") == known
-
-
 def test_chosen_metrics_bring_their_classes(invoke: Invoke, votes: Path) -> None:
     found = evaluate(invoke, votes, "--metrics", "calibration_loss,rows_used")
     names = ["calibration_loss", "calibration_loss[0]", "calibration_loss[1]", "rows_used"]
     assert sorted(found["metrics"]["prob_*"]["all"]) == sorted(names)
-
-
-def test_a_gate_on_votes(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
-    start = ["evaluate", votes, "--counts", "count_*", "-o", tmp_path / "m.json", "-q"]
-    assert invoke(*start, "--fail-if", "epistemic_loss>1").code == 0
-    assert invoke(*start, "--fail-if", "epistemic_loss<1").code == 1
-    for suffix in ("prom", "csv", "md", "tex"):
-        said = invoke("evaluate", votes, "--counts", "count_*", "-o", tmp_path / f"m.{suffix}")
-        assert said.code == 0, said
 
 
 @pytest.mark.parametrize(

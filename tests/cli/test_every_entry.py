@@ -73,13 +73,14 @@ def test_every_model_goes_round(name: str, folder: Path, invoke: Invoke) -> None
     assert done[0].stdout
     added = set(pl.read_parquet(folder / "out.parquet").columns) - {"row", *rows(300).columns}
     assert added
-    for language in ("sql", "polars", "python"):
-        checked = ("--check", folder / "rows.parquet", "-q", "-o", folder / "export.txt")
-        found = invoke("export", model, "--to", language, *key, *checked)
-        assert found.code == 0, (language, found.stderr)
+    # In turn, as tests of the library translate every kind into every language.
+    language = ("sql", "polars", "python")[MODELS.index(name) % 3]
+    checked = ("--check", folder / "rows.parquet", "-q", "-o", folder / "export.txt")
+    found = invoke("export", model, "--to", language, *key, *checked)
+    assert found.code == 0, (language, found.stderr)
 
 
-@pytest.mark.few(26)
+@pytest.mark.few(13)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("name", MODELS)
 def test_a_file_of_one_row_without_values_gets_null(

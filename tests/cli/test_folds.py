@@ -5,25 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import polars as pl
-import pytest
-
 from .conftest import Invoke
 from .score_files import simulate, write
-
-
-@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
-@pytest.mark.parametrize("option", ["--groups", "--time"])
-def test_folds_follow_a_column(tmp_path: Path, invoke: Invoke, option: str, suffix: str) -> None:
-    frame = simulate().with_row_index("row").with_columns(user=pl.col("row") // 4)
-    path, out = write(frame, tmp_path / f"a{suffix}"), tmp_path / "b.json"
-    model = invoke("boundary", path, "--precision", "0.75", option, "user", "-o", out).result()
-    assert model["fit"]["cross_validated"]["folds"] == 5
-    assert model["provenance"]["options"][option[2:]] == "user"
-    plain = tmp_path / "plain.json"
-    other = invoke("boundary", path, "--precision", "0.75", "-o", plain).result()
-    assert other["score_thresholds"] == model["score_thresholds"]
-    assert other["fit"]["cross_validated"] != model["fit"]["cross_validated"]
 
 
 def test_a_column_of_folds_that_cannot_be(tmp_path: Path, invoke: Invoke) -> None:

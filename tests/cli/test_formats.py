@@ -132,20 +132,6 @@ def test_a_format_that_does_not_exist(tmp_path: Path, model: Path, invoke: Invok
         done.refused(2, "'ods'", "parquet")
 
 
-def test_dtype_is_that_of_fractional_text(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(200)
-    dtypes = {}
-    for suffix in (".csv", ".ndjson", ".parquet"):
-        for dtype in ("float64", "float32"):
-            path = write(frame, tmp_path / f"a{suffix}")
-            goal = ["--precision", "0.6", "--dtype", dtype, "--json", "-q"]
-            model = json.loads(invoke("boundary", path, *goal).stdout)
-            dtypes[suffix, dtype] = model["columns"]["score"]["dtype"]
-    assert [dtypes[suffix, "float32"] for suffix in (".csv", ".ndjson")] == ["float32"] * 2
-    assert set(dtypes.values()) == {"float64", "float32"}
-    assert dtypes[".parquet", "float32"] == "float64"
-
-
 def test_odd_but_valid_csv(tmp_path: Path, model: Path, invoke: Invoke) -> None:
     text = "\ufeff" + encode(ROWS, ".csv").decode().replace("\n", "\r\n")
     path = tmp_path / "rows.csv"
@@ -292,28 +278,6 @@ def test_folders_become_columns(tmp_path: Path, model: Path, invoke: Invoke) -> 
     only = ["--keep", "day", "--overwrite-columns"]
     assert invoke("apply", model, tmp_path / "in", *only, "-o", out).code == 0
     assert pl.read_parquet(out).columns == ["day", "decision", "margin"]
-
-
-def test_globs_are_read_in_the_order_of_names(tmp_path: Path, model: Path, invoke: Invoke) -> None:
-    for k in (2, 0, 1):
-        write(ROWS.slice(20 * k, 20), tmp_path / "in" / f"part-{k}.csv.gz")
-    out = tmp_path / "out.csv"
-    check(model, invoke("apply", model, tmp_path / "in" / "part-*.csv.gz", "-o", out).result())
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".arrow", ".ndjson"])
-def test_files_with_the_signs_of_globs_in_their_names(
-    suffix: str, tmp_path: Path, model: Path, invoke: Invoke
-) -> None:
-    path = write(ROWS, tmp_path / f"rows[1]*?{suffix}")
-    assert invoke("apply", model, path, "-o", tmp_path / "out [x].csv").code == 0
-    check(model, pl.read_csv((tmp_path / "out [x].csv").read_bytes()))
-
-
-def test_mixed_formats_of_one_schema(tmp_path: Path, model: Path, invoke: Invoke) -> None:
-    suffixes = [".parquet", ".csv", ".ndjson"]
-    parts = [write(ROWS[20 * k : 20 * k + 20], tmp_path / f"a{s}") for k, s in enumerate(suffixes)]
-    check(model, invoke("apply", model, *parts, "-o", tmp_path / "out.csv").result())
 
 
 # Dry runs, quiet runs, the environment -------------------------------------------------------

@@ -98,6 +98,8 @@ def test_a_grid_with_damaged_metadata_is_refused(grid: Path, invoke: Invoke) -> 
         (("--uncertainty-bins", "5"), "the grid has 2"),
         (("--uncertainty-bins", "auto", "--method", "exact"), "leave --uncertainty-bins auto out"),
         (("--by", "segment", "--recall", "0.5"), "lost its rows"),
+        (("--strategy", "equal-width"), "--strategy"),
+        (("--order", "score-uncertainty"), "--order"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else None,
 )
@@ -108,12 +110,13 @@ def test_options_that_a_grid_cannot_follow(
     assert (done.code, said in done.stderr) == (2, True), done.stderr
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("order", ["score-uncertainty", "uncertainty-score"])
 def test_a_boundary_of_a_grid_is_that_of_its_rows(
-    order: str, tmp_path: Path, invoke: Invoke
+    order: str, suffix: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     frame = simulate(400, seed=4)
-    rows, grid = write(frame, tmp_path / "rows.parquet"), tmp_path / "grid.parquet"
+    rows, grid = write(frame, tmp_path / "rows.parquet"), tmp_path / f"grid{suffix}"
     bins = ("--uncertainty-bins", 3, "--score-bins", 5, "--order", order, "-q")
     assert invoke("bin", rows, *bins, "-o", grid).code == 0
     taken = []

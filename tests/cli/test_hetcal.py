@@ -110,32 +110,6 @@ def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> 
     assert "looks at scores" in done.stderr
 
 
-def test_float32_columns_are_rounded_as_in_the_fit(tmp_path: Path, invoke: Invoke) -> None:
-    frame = sample(900, gaps=False).with_columns(pl.col("score", "x", "noise").cast(pl.Float32))
-    narrow = write(frame, tmp_path / "narrow.parquet")
-    text = write(frame, tmp_path / "text.csv")
-    model = tmp_path / "m.json"
-    assert invoke("hetcal", narrow, *QUICK, "-q", "-o", model).code == 0
-    found = []
-    for path in (narrow, text):
-        output = tmp_path / f"{path.stem}-out.parquet"
-        assert invoke("apply", model, path, "-o", output, "-q").code == 0
-        found.append(pl.read_parquet(output).select("calibrated", "leaf"))
-    assert found[0].equals(found[1])
-
-
-def test_rows_without_a_score_get_null(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    model, output = tmp_path / "m.json", tmp_path / "o.parquet"
-    assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
-    holes = sample(20).with_columns(
-        score=pl.when(pl.int_range(pl.len()) == 3).then(None).otherwise(pl.col("score"))
-    )
-    path = write(holes, tmp_path / "holes.parquet")
-    rows = invoke("apply", model, path, "--on-missing", "null", "-o", output).result()
-    assert rows["calibrated"].is_null().to_list() == [place == 3 for place in range(20)]
-    assert rows["leaf"].is_null().to_list() == [place == 3 for place in range(20)]
-
-
 def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     model = tmp_path / "m.json"
     assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
@@ -162,16 +136,6 @@ def test_bad_usage(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     call("--features", "x", "--groups", "user").refused(2, "'user'")
     short = write(sample(50).drop("x"), tmp_path / "short.parquet")
     call("--features", "x", "--train", short).refused(2, "'x'", "--train")
-
-
-def test_one_model_for_each_input(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    other = write(sample(300), tmp_path / "other.csv")
-    done = invoke("hetcal", calib, other, *QUICK, "-o", f"{tmp_path / 'out'}/")
-    assert done.code == 0, done.stderr
-    for name in (calib, other):
-        alone = tmp_path / "alone.json"
-        assert invoke("hetcal", name, *QUICK, "-q", "-o", alone).code == 0
-        assert (tmp_path / "out" / f"{name.stem}.json").read_bytes() == alone.read_bytes()
 
 
 def test_bad_data(tmp_path: Path, invoke: Invoke) -> None:

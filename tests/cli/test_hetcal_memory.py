@@ -52,7 +52,6 @@ def rows_of(seed: int) -> pl.DataFrame:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("memory")
     rows_of(1).write_parquet(made / "rows.parquet", row_group_size=50)
-    rows_of(1).sample(fraction=1.0, shuffle=True, seed=3).write_csv(made / "shuffled.csv")
     rows_of(2).write_parquet(made / "train.parquet")
     return made
 
@@ -60,38 +59,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 CASES = {
     "tree": [],
     "forest": ["--partition", "forest", "--trees", "3"],
-    "forest of bins": ["--partition", "forest", "--trees", "2", "--max-bins", "5", *SMALL],
-    "boosted": ["--partition", "boosted", "--trees", "9"],
-    "boosted of bins": ["--partition", "boosted", "--trees", "9", "--max-bins", "7"],
     "isotonic": ["--map", "isotonic", *SMALL],
     "time": ["--time", "day"],
     "boosted in time": ["--time", "day", "--partition", "boosted", "--trees", "9"],
-    "no platt": ["--precalibrate", "none", "--scale", "raw", *SMALL],
-    "quantile bins": ["--max-bins", "6", *SMALL],
 }
 
 
-@pytest.mark.few(3)
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if "bins" in case or case in ("tree", "no platt")]
-)
-def test_rows_that_do_not_fit_give_the_same_bytes(
-    case: str, folder: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    made = tmp_path / "plain.json", tmp_path / "little.json", tmp_path / "shuffled.json"
-    options = [*FEATURES, *CASES[case], "-q", "--provenance", "hash"]
-    done = invoke("hetcal", folder / "rows.parquet", *options, "-o", made[0])
-    assert done.code == 0, done.stderr
-    with little_memory(FEW) as budget:
-        done = invoke("hetcal", folder / "rows.parquet", *options, *budget, "-o", made[1])
-        assert done.code == 0, done.stderr
-        done = invoke("hetcal", folder / "shuffled.csv", *options, *budget, "-o", made[2])
-        assert done.code == 0, done.stderr
-    assert made[1].read_bytes() == made[0].read_bytes()
-    assert made[2].read_bytes() == made[0].read_bytes()
-
-
-@pytest.mark.parametrize("case", ["tree", "time", "boosted in time", "forest", "isotonic"])
+@pytest.mark.parametrize("case", CASES)
 def test_what_was_in_memory_before_does_not_show(
     case: str, folder: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from tests.conftest import Invoke
 
 BASE = ("--precision", 0.7, "--by", "site")
-COUNT = 2000
+COUNT = 1000
 
 
 @pytest.fixture(scope="module")
@@ -172,20 +172,6 @@ def test_show_says_what_the_gap_costs(rows: Path, tmp_path: Path, invoke: Invoke
     assert "Their recall is at most 0.02 apart: " in done.stderr
     shown = invoke("show", model).stdout.decode()
     assert "largest gap in recall" in shown and "Without --max-gap: recall 0." in shown
-
-
-@pytest.mark.more
-def test_shards_are_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    options = (*BASE, "--max-gap", "recall:0.05", "--method", "exact", "--folds", 2)
-    fit(invoke, rows, *options)
-    frame, states = pl.read_parquet(rows), []
-    for k in range(2):
-        frame[k::2].write_parquet(tmp_path / f"{k}.parquet")
-        states.append(tmp_path / f"{k}.state")
-        done = invoke("boundary", tmp_path / f"{k}.parquet", *options, "--partial -o", states[-1])
-        assert done.code == 0, done.stderr
-    assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
-    assert (tmp_path / "merged.json").read_bytes() == (rows.parent / "model.json").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -83,69 +83,6 @@ def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float], tmp_path: 
     assert metrics["log_loss"] == pytest.approx(loss, rel=1e-9)
 
 
-@pytest.mark.parametrize("bound", ["precision", "fpr", "recall"])
-def test_thresholds_of_mixed_weights(
-    bound: str, weighted: tuple[Path, Rows, float], tmp_path: Path
-) -> None:
-    path, rows, tolerance = weighted
-    cuts = cut(rows)
-    _, good, bad = cuts[-1]
-    limit = {"precision": "0.7", "fpr": "0.1", "recall": "0.6"}[bound]
-    wanted = Fraction(limit)
-    options = ("--weight", "w", "--method", "exact", "--folds", "0", f"--{bound}", limit)
-    if bound == "precision" and not any(g >= wanted * (g + b) for _, g, b in cuts):
-        limit = "0.000000001"
-        wanted = Fraction(limit)
-        options = (*options[:-1], limit)
-    model = run("boundary", path, *options, tmp_path / "b.json")
-    assert not model["fit"]["exact_arithmetic"]
-    if bound == "precision":
-        best = max((g, -b, s) for s, g, b in cuts if g >= wanted * (g + b))[2]
-    elif bound == "fpr":
-        best = max((g, -b, s) for s, g, b in cuts if b <= wanted * bad)[2]
-    else:
-        best = max((g / (g + b), g, s) for s, g, b in cuts if g >= wanted * good)[2]
-    assert model["score_thresholds"] == [best]
-    _, hits, false = next(part for part in cuts if part[0] == best)
-    figures = model["fit"]["in_sample"]
-    assert figures["true_positives"] == near(hits, tolerance)
-    assert figures["selected"] == near(hits + false, tolerance)
-    assert figures["precision"] == near(hits / (hits + false), tolerance)
-    assert figures["false_positive_rate"] == near(false / bad, tolerance)
-
-
-def test_decisions_and_maps_of_mixed_weights(
-    weighted: tuple[Path, Rows, float], tmp_path: Path
-) -> None:
-    path, rows, tolerance = weighted
-    decided = write(
-        pl.read_parquet(path).with_columns(decision=(pl.col("score") >= 0.5).cast(pl.Int8)),
-        tmp_path / "decided.parquet",
-    )
-    options = ("--weight", "w", "--decision", "decision", "--no-intervals")
-    found = run("evaluate", decided, *options, tmp_path / "m.json")["metrics"]["decision"]["all"]
-    for name, taken, label in (("tp", 1, 1), ("fp", 1, 0), ("fn", 0, 1), ("tn", 0, 0)):
-        exact = sum(w for s, y, w in rows if (s >= 0.5) == taken and y == label)
-        assert found[name] == near(Fraction(exact), tolerance)
-    bad = cut(rows)[-1][2]
-    false = Fraction(sum(w for s, y, w in rows if s >= 0.5 and not y))
-    assert found["fpr"] == near(false / bad, tolerance)
-
-    run("calibrate", path, "--weight w --method isotonic --clip 0", tmp_path / "c.json")
-    applied = run("apply", tmp_path / "c.json", path, tmp_path / "applied.parquet")
-    values = dict(zip(applied["score"], applied["calibrated"], strict=True))
-    blocks: list[list[Any]] = []  # positive and all weight, scores
-    for score, tied in itertools.groupby(sorted(rows), key=lambda row: row[0]):
-        own = list(tied)
-        blocks.append([sum(y * w for _, y, w in own), sum(w for *_, w in own), [score]])
-        while len(blocks) > 1 and blocks[-2][0] * blocks[-1][1] >= blocks[-1][0] * blocks[-2][1]:
-            last = blocks.pop()
-            blocks[-1] = [one + more for one, more in zip(blocks[-1], last, strict=True)]
-    for hits, weight, scores in blocks:
-        for score in scores:
-            assert values[score] == pytest.approx(float(hits / weight), rel=tolerance)
-
-
 @pytest.mark.parametrize(
     "command",
     [

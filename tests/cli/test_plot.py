@@ -76,23 +76,6 @@ def test_boundaries_are_drawn(rows: Path, tmp_path: Path, invoke: Invoke) -> Non
         assert set(marked["name"]) == {str(model)}
 
 
-@pytest.mark.more
-def test_rows_in_another_order_and_format_give_the_same_bytes(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    frame = pl.read_parquet(rows)
-    other = write(frame.reverse(), tmp_path / "other.csv")
-    parts = tmp_path / "parts"
-    for k in range(2):
-        write(frame.filter(pl.col("id") % 2 == k), parts / f"{k}.parquet")
-    found = set()
-    for source in (rows, other, parts, str(parts / "*.parquet")):
-        given = ["heatmap", source, "--threads", "2", "-o", tmp_path / "a.svg"]
-        assert invoke("plot", *given).code == 0
-        found.add((tmp_path / "a.svg").read_bytes())
-    assert len(found) == 1
-
-
 def test_pipes(rows: Path, command: Callable[..., object], invoke: Invoke) -> None:
     piped = command("plot", "roc", "-", "-o", "-", "-q", input=rows.read_bytes())
     assert piped.returncode == 0

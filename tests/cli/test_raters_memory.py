@@ -1,4 +1,4 @@
-"""Class maps and alpha-calibrations: the same bytes for any budget, order of rows and files."""
+"""Class maps and alpha-calibrations of rows that do not fit: what is counted over all of them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,8 @@ FEWEST = 40
 VOTES = ["--probs", "prob_*", "--counts", "count_*", "--on-missing", "drop"]
 LABEL = ["--probs", "prob_*", "--label", "label", "--on-missing", "drop"]
 LISTS = ["--probs", "lists", "--counts", "votes"]
-LOGITS = ["--probs", "logit_*", "--scale", "logit", "--on-missing", "drop"]
-ISOTONIC = ["--disagreement-map", "isotonic"]
-
-LINES: dict[str, list[Any]] = {
-    "constant": ["alpha-cal", *VOTES],
-    "features": ["alpha-cal", *VOTES, "--features", "x_*", *ISOTONIC],
-    "probs": ["alpha-cal", *LISTS, "--features", "probs", "--map", "temperature"],
-    "sorted-probs": ["alpha-cal", *VOTES, "--features", "sorted-probs", "--map", "vector",
-                     "--map-regularization", "0.1", *ISOTONIC],
-    "logits": ["alpha-cal", *LOGITS, "--counts", "count_*", "--map", "vector"],
-    "vector of logits": ["calibrate", *LOGITS, "--label label --method vector --regularization 0.1"],
-}  # fmt: skip
+CONSTANT = ["alpha-cal", *VOTES]
+OF_FEATURES = [*CONSTANT, "--features", "x_*", "--disagreement-map", "isotonic"]
 
 
 def frame() -> pl.DataFrame:
@@ -47,9 +37,6 @@ def frame() -> pl.DataFrame:
     votes = {f"count_{k}": counts[:, k] for k in range(3)}
     made = pl.DataFrame({**wide, **votes, "x_a": x[:, 0], "x_b": x[:, 1]})
     return made.with_columns(
-        pl.col("^prob_.*$").clip(1e-4).log().name.replace("prob", "logit"),
-        lists=pl.concat_list("^prob_.*$"),
-        votes=pl.concat_list("^count_.*$"),
         label=pl.Series(shares.argmax(axis=1)),
         prob_0=pl.when(pl.int_range(ROWS) % 97 == 5).then(None).otherwise("prob_0"),
         count_2=pl.when(pl.int_range(ROWS) == 70).then(None).otherwise("count_2"),
@@ -58,17 +45,11 @@ def frame() -> pl.DataFrame:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lower the floor of rows that fit, and write the rows: as one file, in another order, split."""
+    """Lower the floor of rows that fit, and write the rows."""
     monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", FEWEST)
     monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", FEWEST)
     monkeypatch.chdir(tmp_path)
-    rows = frame()
-    rows.write_parquet("all.parquet")
-    mixed = rows.sample(fraction=1.0, shuffle=True, seed=1)
-    mixed.write_parquet("mixed.parquet")
-    mixed[:7].write_parquet("a.parquet")
-    mixed[7:190].write_parquet("b.parquet")
-    mixed[190:].write_parquet("c.parquet")
+    frame().write_parquet("all.parquet")
 
 
 def fitted(invoke: Invoke, line: list[Any], inputs: list[str], *more: Any) -> tuple[bytes, str]:
@@ -77,20 +58,6 @@ def fitted(invoke: Invoke, line: list[Any], inputs: list[str], *more: Any) -> tu
     done = invoke(line[0], *inputs, *line[1:], *more, "-o", path)
     assert done.code == 0, done.stderr
     return path.read_bytes(), done.stderr
-
-
-@pytest.mark.few(2)
-@pytest.mark.parametrize("name", ["features", "probs", "logits", "vector of logits"])
-def test_the_same_bytes_and_warnings(name: str, invoke: Invoke) -> None:
-    line = LINES[name]
-    known, said = fitted(invoke, line, ["all.parquet"])
-    tight = ["--memory", "1MB"]
-    assert fitted(invoke, line, ["all.parquet"], *tight) == (known, said)
-    assert fitted(invoke, line, ["c.parquet", "a.parquet", "b.parquet"], *tight)[0] == known
-    assert fitted(invoke, line, ["mixed.parquet"], "--threads", "1")[0] == known
-    model = json.loads(known)
-    assert model["fit"]["rows"] > ROWS / 2 > FEWEST
-    assert ("without a value dropped" in said) == bool({"prob_*", "count_*"} & set(line))
 
 
 def test_folds_are_those_of_a_seed_and_equal_rows_are_dealt_apart(invoke: Invoke) -> None:
@@ -110,7 +77,7 @@ def test_values_that_offend_are_counted_over_all_rows(invoke: Invoke) -> None:
     frame().with_columns(x_a=pl.lit(float("inf"))).write_parquet("infinite.parquet")
     for line, file, told in (
         (["alpha-cal", *LISTS], "odd.parquet", "'lists': a list that is not of length 3"),
-        (LINES["features"], "infinite.parquet", "column 'x_a': infinite"),
+        (OF_FEATURES, "infinite.parquet", "column 'x_a': infinite"),
     ):
         said = {
             invoke(line[0], file, *line[1:], "--memory", size, "-o", "m.json").stderr
@@ -140,14 +107,14 @@ def test_rows_of_which_none_is_left(invoke: Invoke) -> None:
     done = invoke("alpha-cal", "null.parquet", *VOTES, *tight)
     assert (done.code, f"all {ROWS} rows lack a value" in done.stderr) == (3, True)
     pl.concat([frame()[:100], none, frame()[100:]]).write_parquet("some.parquet")
-    known = json.loads(fitted(invoke, LINES["constant"], ["all.parquet"])[0])
-    found = json.loads(fitted(invoke, LINES["constant"], ["some.parquet"], *tight[:2])[0])
+    known = json.loads(fitted(invoke, CONSTANT, ["all.parquet"])[0])
+    found = json.loads(fitted(invoke, CONSTANT, ["some.parquet"], *tight[:2])[0])
     assert found["log_alpha0"] == known["log_alpha0"]
 
 
 def test_rows_of_one_vote_have_no_map_of_disagreements(invoke: Invoke) -> None:
     single = frame().with_columns(count_0=1, count_1=0, count_2=0)
     single.write_parquet("single.parquet")
-    made, said = fitted(invoke, LINES["features"], ["single.parquet"], "--memory", "1MB")
+    made, said = fitted(invoke, OF_FEATURES, ["single.parquet"], "--memory", "1MB")
     assert json.loads(made)["disagreement_map"] is None
     assert "no row has two votes" in said

@@ -151,14 +151,6 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     assert ck.report(rows, boundary=model, top=0.1).encode() == page.read_bytes()
 
 
-def test_the_same_findings_give_the_same_bytes(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    pages = [tmp_path / name for name in ("one.html", "two.html")]
-    for page, threads in zip(pages, (1, 3), strict=True):
-        more = ("--threads", threads, "--report", page, "-q", "-o", tmp_path / "metrics.json")
-        assert invoke("evaluate", rows, *more).code == 0
-    assert pages[0].read_bytes() == pages[1].read_bytes()
-
-
 def test_names_are_shown_and_never_obeyed(tmp_path: Path, invoke: Invoke) -> None:
     names = [HOSTILE, "\"><img src='http://example.invalid/x'>", "&amp;", "\u202eevil"]
     truth = np.linspace(0.01, 0.99, 300)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pyarrow import ipc
 
 from calibkit.errors import ModelError
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source
 from calibkit.files.streams import scratched
 from calibkit.methods.hetcal import run
 from calibkit.models.model import canonical_text
@@ -197,19 +197,6 @@ def test_equal_rows_are_equal_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert state(rows, train).to_bytes() == whole
 
 
-def test_equal_rows_are_one_shard_whatever_the_format(tmp_path: Path) -> None:
-    FRAME.write_csv(tmp_path / "rows.csv")
-    FRAME[::-1].write_parquet(tmp_path / "rows.parquet")
-    csv, parquet = (
-        run.state(
-            HetcalOptions(features=("x", "kind")), open_source([str(tmp_path / f"rows.{name}")])
-        )
-        for name in ("csv", "parquet")
-    )
-    with pytest.raises(ModelError, match="the same shard of 300 rows"):
-        merge_states([csv, parquet])
-
-
 def test_a_shard_may_lack_all_values_of_a_feature() -> None:
     empty = FRAME[:100].with_columns(x=pl.lit(None))
     rest = FRAME[100:]
@@ -361,22 +348,3 @@ def test_a_plan_is_not_needed(folder: Path, tmp_path: Path, invoke: Invoke) -> N
         done = invoke(*words, "--plan", "plan.json", "-o", tmp_path / "m.json")
         assert done.code == 2 and "merge finishes in one step" in done.stderr
         assert "--plan" not in invoke(words[0], "--help").stdout.decode()
-
-
-@pytest.mark.parametrize("name", ["hetcal, train", "alpha-cal", "calibrate"])
-def test_on_a_cluster(
-    name: str,
-    folder: Path,
-    tmp_path: Path,
-    invoke: Invoke,
-    address: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(folder)
-    command, rows, options = line(name, Path())
-    shards = sorted(Path().glob(f"{rows.stem}_*"))
-    alone, there = tmp_path / "alone.json", tmp_path / "there.json"
-    assert invoke(command, *shards, *options, "-q", "-o", alone).code == 0
-    done = invoke(command, *shards, *options, "--dask", address, "-q", "-o", there)
-    assert done.code == 0, done.stderr
-    assert there.read_bytes() == alone.read_bytes()

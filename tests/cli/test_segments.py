@@ -360,29 +360,3 @@ def test_the_hash_of_the_rows_is_that_of_their_segments_too() -> None:
         for one in (frame, frame.reverse(), other)
     )
     assert first == again != second
-
-
-def test_what_is_shown(tmp_path: Path, invoke: Invoke) -> None:
-    path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
-    done = invoke("boundary", path, "--precision", "0.6", "--by", "shop", "-o", output)
-    done.succeeded("Thresholds for 3 segments of shop")
-    shown = invoke("show", output).stdout.decode()
-    assert "cross-validated recall" in shown
-    for shop in SHOPS:
-        assert any(line.startswith(f"{shop} ") for line in shown.splitlines())
-    plan = invoke("boundary", path, "--precision", "0.6", "--by", "shop", "--dry-run")
-    assert plan.code == 0, plan.stderr
-
-
-def test_models_with_damaged_segments(tmp_path: Path, invoke: Invoke) -> None:
-    path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
-    given = ["--precision", "0.6", "--by", "shop", "--method", "exact", "-q", "-o", output]
-    assert invoke("boundary", path, *given).code == 0
-    good = json.loads(output.read_bytes())
-    for damage in (
-        {"bound": "some"},
-        {"columns": {k: v for k, v in good["columns"].items() if k != "by"}},
-        {"groups": {**good["groups"], "a": {**good["groups"]["a"], "score_thresholds": [0.5]}}},
-    ):
-        output.write_text(json.dumps({**good, **damage}))
-        assert invoke("show", output).code == 3

@@ -207,11 +207,6 @@ def test_a_surface_over_all_columns_where_they_work_smoothly(
     assert invoke("export", model, "--to", "sql", "--check", path, "-o", sql).code == 0
 
 
-def test_other_rows_are_judged_in_the_same_cells(rows: Path, invoke: Invoke) -> None:
-    said = fit(invoke, rows, "--uncertainty", "a,b", "--test", rows)[1]["fit"]
-    assert {name: said["test"][name] for name in said["in_sample"]} == said["in_sample"]
-
-
 def test_drift_evaluate_and_three_ways(rows: Path, invoke: Invoke) -> None:
     _, said = fit(invoke, rows, "--uncertainty", "a,b", "--recall", 0.6, "--folds", 2)
     assert said["partition"] and said["fit"]["in_sample"]["recall"] >= 0.6

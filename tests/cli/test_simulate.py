@@ -21,7 +21,7 @@ from tests.conftest import ROOT, Invoke, clean_environment
 SAMPLES = ROOT / "sample_data"
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "ndjson", "arrow"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_every_format_holds_the_rows_of_the_library(
     invoke: Invoke, tmp_path: Path, suffix: str
 ) -> None:
@@ -29,13 +29,7 @@ def test_every_format_holds_the_rows_of_the_library(
     outcome = invoke("simulate", "posterior", "--rows", 30, "--seed", 5, "-o", output)
     assert (outcome.code, outcome.stdout) == (0, b"")
     assert "30 rows" in outcome.stderr
-    read = {
-        "parquet": pl.read_parquet,
-        "csv": pl.read_csv,
-        "tsv": lambda path: pl.read_csv(path, separator="\t"),
-        "ndjson": pl.read_ndjson,
-        "arrow": pl.read_ipc,
-    }[suffix]
+    read = pl.read_parquet if suffix == "parquet" else pl.read_csv
     expected = simulate_posterior(30, seed=5)
     assert read(output).cast(dict(expected.schema)).equals(expected)
 

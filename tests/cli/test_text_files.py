@@ -91,13 +91,6 @@ def test_what_was_told_is_said_once_and_can_be_said(
     assert "decimal commas in 'score'" in done.stderr
 
 
-def test_three_unusual_columns_are_named(tmp_path: Path, invoke: Invoke) -> None:
-    path = tmp_path / "x.csv"
-    path.write_text("score;label;a;b;c\n0,5;1;0,5;0,5;0,5\n0,2;0;0,2;0,2;0,2\n")
-    done = invoke("calibrate", path, "--method", "none", "-o", tmp_path / "model.json")
-    done.succeeded("decimal commas in 'score', 'a', 'b' and 1 more")
-
-
 def test_a_clean_file_is_read_without_a_word(tmp_path: Path, invoke: Invoke) -> None:
     rows = "".join(f"0.{k:03},{k % 2}\n" for k in range(50))
     (tmp_path / "x.csv").write_text("score,label\n" + rows)

@@ -127,28 +127,6 @@ def test_a_shard_without_weight_is_refused_only_alone(tmp_path: Path, invoke: In
         assert "column 'weight': weight 0 in all 300 rows" in refused.stderr
 
 
-def test_partial_and_merge_in_tandem(tmp_path: Path, invoke: Invoke) -> None:
-    for place in range(3):
-        FRAME[200 * place : 200 * (place + 1)].write_parquet(tmp_path / f"p{place}.parquet")
-    members(300, seed=9).write_parquet(tmp_path / "train.parquet")
-    labelled = FRAME.select(score="score_1", label=(pl.col("score_2") > 0.5).cast(pl.Int8))
-    labelled.write_parquet(tmp_path / "labelled.parquet")
-    calibrator = tmp_path / "cal.json"
-    assert invoke("calibrate", tmp_path / "labelled.parquet", "-q", "-o", calibrator).code == 0
-    tandem = ["--calibrator", calibrator, "--train-input", tmp_path / "train.parquet", "-q"]
-    files = [tmp_path / f"p{place}.parquet" for place in range(3)]
-    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
-    assert invoke("vad", *files, *tandem, "-o", whole).code == 0
-    assert invoke("vad", *files, *tandem, "--partial", "-o", f"{tmp_path}/states/").code == 0
-    done = invoke("merge", tmp_path / "states", "--expect", 3, "-q", "-o", merged)
-    assert done.code == 0, done.stderr
-    assert merged.read_bytes() == whole.read_bytes()
-    other = invoke("vad", files[0], "--partial", "-q", "-o", tmp_path / "other.state")
-    assert other.code == 0
-    done = invoke("merge", tmp_path / "states", tmp_path / "other.state", "-o", merged)
-    assert done.code == 3 and "another problem" in done.stderr
-
-
 def read_back(state: State) -> State:
     return state_of(scratched([state.to_bytes()]), "part.state")
 

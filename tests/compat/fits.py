@@ -124,6 +124,9 @@ SINCE_0_1: dict[str, str] = {
     "sequential": SEQUENTIAL,
     "partition chosen": f"hetcal {FEATURES} --partition auto --max-depth 1",
     "sequential in time": f"{SEQUENTIAL} --time time",
+    "binned": f"hetcal {TREE} --max-bins 6",
+    "boosted, binned": f"{BOOSTED} --max-bins 7",
+    "raw tree": f"hetcal {TREE} --precalibrate none --scale raw",
     **{
         f"{name}, recall": f"boundary --recall 0.6 --method {name} --folds 2"
         for name in ("gmt", "mist")

@@ -14,7 +14,7 @@ from pathlib import Path
 import polars as pl
 
 from calibkit import __version__
-from tests.cli.stored import many_columns
+from tests.compat.fits import rows as rows_of
 from tests.conftest import make
 
 HERE = Path(__file__).parent
@@ -33,7 +33,7 @@ MODELS = {
         "boundary --precision 0.6 --method exact --by segment --min-group-positives 5 --folds 0"
     ),
     "boundary_certified": (
-        "boundary --precision 0.4 --confidence 0.8 --method st --folds 0 --tag team=trust"
+        "boundary --precision 0.6 --confidence 0.6 --method st --folds 0 --tag team=trust"
     ),
     "boundary_tie": "boundary --precision 0.6 --method stochastic --randomise tie --folds 0",
     "boundary_value": "boundary --recall 0.5 --method exact --value uncertainty --folds 0",
@@ -106,9 +106,7 @@ def main() -> int:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     rows = folder / "rows.csv"
-    days = [f"{1 + place % 28:02}.{1 + place // 28:02}.2024" for place in range(150)]
-    frame = many_columns(150).with_columns(percent=100 * pl.col("score"), day=pl.Series(days))
-    frame.write_csv(rows)
+    rows_of(150).with_columns(pl.col("x").fill_null(0.0)).write_csv(rows)
     for name, line in MODELS.items():
         command, *options = line.split()
         model = make(folder / f"{name}.json", command, rows, *options)

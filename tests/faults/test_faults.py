@@ -24,6 +24,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 CERTAIN = [fault for fault in FAULTS if fault != "little memory"]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("place", "fault"),
     [
@@ -33,7 +34,7 @@ CERTAIN = [fault for fault in FAULTS if fault != "little memory"]
     ],
 )
 def test_the_old_output_or_the_whole_new_one(bench: Bench, place: int, fault: str) -> None:
-    job = ("apply, boundary parquet", "boundary")[place % 2]
+    job = ("apply, boundary parquet", "boundary")[place // 2 % 2]
     problem = FAULTS[fault](bench.trial(job, 1))
     assert problem is None, f"{job}: {problem}"
 

@@ -28,7 +28,7 @@ from tests.naive import vad as naive_vad
 from tests.naive.raters import histogram_costs
 
 SOME = settings(
-    max_examples=int(os.environ.get("FRAMES", "25")),
+    max_examples=int(os.environ.get("FRAMES", "15")),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 SCORED = {"score": PROBABILITIES, "label": [0, 1]}

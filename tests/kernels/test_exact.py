@@ -80,13 +80,6 @@ def test_a_bound_met_with_equality_is_met_and_one_row_more_is_not(bound: Fractio
     assert met.tolist() == [True, False, False]
 
 
-def test_the_precision_that_floats_get_wrong() -> None:
-    in_floats = 6_999_305 / 9_256_157 >= 0.756178293
-    met = kernels.ratio_at_least(np.array([6_999_305]), np.array([9_256_157]), 756_178_293, 10**9)
-    assert met[0] == (Fraction(6_999_305, 9_256_157) >= Fraction(756_178_293, 10**9))
-    assert met[0] != in_floats
-
-
 @given(int64s, counts)
 def test_the_largest_ratio_is_found(pairs: list[tuple[int, int]], least: int) -> None:
     numerators, denominators = as_int64(pairs)

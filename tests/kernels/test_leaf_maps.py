@@ -64,13 +64,6 @@ def test_the_map_of_a_leaf_is_platts(table: list[Any]) -> None:
         assert lines[leaf, 2:].tolist() == [len(own), sum(label for _, label in own)]
 
 
-@given(rows)
-def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
-    twice = leaf_lines([row for row in table for _ in range(2)])
-    weighted = leaf_lines(table, np.full(len(table), 2.0))
-    np.testing.assert_allclose(weighted, twice, rtol=1e-7, atol=1e-7)
-
-
 @given(rows, st.floats(-2.0, 2.0))
 def test_a_line_does_not_depend_on_where_its_search_starts(table: list[Any], start: float) -> None:
     table = sorted(table)

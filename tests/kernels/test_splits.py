@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections import Counter
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -249,65 +247,3 @@ def test_splits_have_the_law_of_random_ones(entries: list[Entry], parts: int) ->
             table += [tuple(y for _, y in own), tuple(n - y for n, y in own)]
         seen[tuple(table)] += 1
     assert chi_square_passes(seen, law, SEEDS)
-
-
-def test_large_entries_have_the_hypergeometric_law() -> None:
-    entries = [(0.9, 0, 0, 70, 50), (0.4, 0, 0, 90, 40)]
-    hits, misses = Counter[int](), Counter[int]()
-    for seed in range(SEEDS):
-        dealt = {e[:3]: e[3:] for e in deal(entries, 2, seed)}
-        hits[dealt[0.9, 0, 0][1]] += 1
-        misses[dealt[0.4, 0, 0][0] - dealt[0.4, 0, 0][1]] += 1
-    for seen, size in ((hits, 50), (misses, 50)):
-        law = stats.hypergeom(160, 80, size)
-        assert chi_square_passes(seen, {k: Fraction(law.pmf(k)) for k in range(size + 1)}, SEEDS)
-
-
-def test_entries_are_dealt_independently_of_each_other() -> None:
-    # One row of each of two entries: together in a part as often as in a random split of ten rows.
-    entries = [(0.9, 0, 0, 1, 1), (0.8, 0, 0, 1, 1), (0.1, 0, 0, 8, 0)]
-    together = 0
-    for seed in range(SEEDS):
-        first, second, *_ = deal(entries, 2, seed)
-        together += first[2] == second[2]
-    chance = 4 / 9
-    sigma = math.sqrt(SEEDS * chance * (1 - chance))
-    assert abs(together - SEEDS * chance) < stats.norm.isf(UNLIKELY / 2) * sigma
-
-
-def test_levels_scores_and_labels_draw_different_numbers() -> None:
-    # Equal counts that share a stream would always be dealt alike.
-    base = (0.5, 0, 0, 4, 2)
-    pairs = {"level": (0.5, 1, 0, 4, 2), "score": (0.25, 0, 0, 4, 2)}
-    filler = (0.0, 0, 0, 400, 100)
-    for name, other in pairs.items():
-        alike = 0
-        for seed in range(200):
-            dealt = deal([*sorted([base, other], key=lambda e: (-e[0], e[1])), filler], 4, seed)
-            own = [[e[2:] for e in dealt if e[:2] == entry[:2]] for entry in (base, other)]
-            alike += own[0] == own[1]
-        assert alike < 20, name
-    hits_equal_misses = 0
-    for seed in range(200):
-        own = [e for e in deal([base, filler], 4, seed) if e[0] == 0.5]
-        hits_equal_misses += all(count == 2 * positive for *_, count, positive in own)
-    assert hits_equal_misses < 60  # 2 of 4 parts twice: about one in six by chance
-
-
-def test_the_law_of_splits_is_that_of_dealt_rows() -> None:
-    """The twin itself: against dealing written-out rows in every order."""
-    groups, parts = [2, 1, 2], [3, 2]
-    owner = [g for g, size in enumerate(groups) for _ in range(size)]
-    seen: Counter = Counter()
-    for order in itertools.permutations(range(5)):
-        places = [order.index(i) for i in range(5)]
-        table = [
-            tuple(
-                sum(owner[i] == g and (places[i] < 3) == (part == 0) for i in range(5))
-                for part in (0, 1)
-            )
-            for g in range(3)
-        ]
-        seen[tuple(table)] += 1
-    law = naive.split_law(groups, parts)
-    assert {t: Fraction(n, 120) for t, n in seen.items()} == {t: p for t, p in law.items() if p}

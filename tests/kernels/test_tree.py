@@ -120,28 +120,6 @@ def test_an_entropy_tree_decreases_entropy_as_no_other_split(table: list[Any], l
         assert tree.nodes[0].gain == pytest.approx(gain(*sides), rel=1e-9, abs=1e-9)
 
 
-@given(tables, st.permutations(range(30)))
-def test_the_order_of_rows_changes_nothing(table: list[Any], order: list[int]) -> None:
-    kept = [place for place in order if place < len(table)]
-    width = len(table[0][0])
-    grown_trees = []
-    for places in (range(len(table)), kept):
-        rows = [table[place][0] for place in places]
-        labels = [table[place][1] for place in places]
-        grown_trees.append(nested(grown(features_of(rows, [False] * width), labels, 3, 1)))
-    assert grown_trees[0] == grown_trees[1]
-
-
-@given(tables)
-def test_weight_two_is_the_row_twice(table: list[Any]) -> None:
-    rows, labels = [row for row, _ in table], [label for _, label in table]
-    kinds = [False] * len(rows[0])
-    doubled = grown(features_of([*rows, *rows], kinds), [*labels, *labels], 3, 2)
-    payload = np.array([[2, 2 * label] for label in labels], np.int64)
-    weighted, _ = Grower(features_of(rows, kinds), payload, Rules(0, 3, 2)).grow()
-    assert nested(doubled) == nested(weighted.pruned(3))
-
-
 @given(tables, st.integers(1, 3))
 def test_a_shallow_tree_is_the_top_of_a_deep_one(table: list[Any], depth: int) -> None:
     rows, labels = [row for row, _ in table], [label for _, label in table]

@@ -23,7 +23,6 @@ import pytest
 from typer.main import get_command
 
 import calibkit as ck
-from calibkit.files.sources import Source
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
@@ -425,10 +424,6 @@ def test_errors_are_those_of_the_command_line(name: str, rows: pl.DataFrame) -> 
         call(rows.head(200))
 
 
-def test_a_source_is_read_as_a_frame(rows: pl.DataFrame) -> None:
-    assert Source.from_frame(rows.lazy()).rows == rows.height
-
-
 def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     draw = np.random.default_rng(2)
     share = draw.dirichlet([1.0, 1.0, 2.0], 80)
@@ -444,18 +439,6 @@ def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     added = [name for name in whole.columns if name not in frame.columns]
     found = model.apply(np.ascontiguousarray(share[:, [2, 0, 1]]))
     assert found.tolist() == pytest.approx(whole[added[0]].to_list())
-
-
-def test_a_boundary_passes_over_an_array_that_it_does_not_read() -> None:
-    draw = np.random.default_rng(3)
-    score, spread = draw.uniform(size=300), draw.uniform(size=300)
-    label = (draw.uniform(size=300) < score).astype(int)
-    model = ck.fit_boundary(score=score, label=label, precision=0.7, method="st")
-    alone = model.apply(score=score)
-    assert model.apply(score=score, uncertainty=spread).tolist() == alone.tolist()
-    calibrator = ck.fit_calibrator(score=score, label=label, method="platt")
-    with pytest.raises(ck.UsageError, match="uses no uncertainty"):
-        calibrator.apply(score=score, uncertainty=spread)
 
 
 def test_given_edges_cut_uncertainties_where_they_say() -> None:

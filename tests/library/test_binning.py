@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.bins import binning
-from calibkit.bins.binning import Grid, Levels, fit_grid
+from calibkit.bins.binning import Levels, fit_grid
 from calibkit.errors import DataError, UsageError
 from calibkit.summaries.edges import quantile_edges
-from tests.library.samples import FEWER, WEIGHTS, example, score_rows, tables
+from tests.library.samples import FEWER, WEIGHTS, score_rows, tables
 from tests.naive import boundaries as naive
 
 value = st.integers(-3, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, 1e-300])
@@ -40,16 +40,6 @@ def test_the_edges_of_the_specification() -> None:
     assert (lowest, edges.tolist()) == (1.0, [1.0, 1.0, 2.0])
     bins = binning.assign(np.array([1.0, 2.0, 0.0, 9.0]), lowest, edges)
     assert bins.tolist() == [2, 3, 2, 3]
-
-
-@given(st.lists(st.tuples(value, WEIGHTS["whole"]), min_size=1), st.integers(1, 12))
-def test_a_whole_weight_is_as_many_values(pairs: list[tuple[float, float]], bins: int) -> None:
-    pairs.append((0.0, 1.0))
-    fit, weight = (np.array(column) for column in zip(*pairs, strict=True))
-    repeated = np.repeat(fit, weight.astype(int))
-    lowest, edges = quantile_edges(fit, bins, weight)
-    plain_lowest, plain_edges = quantile_edges(repeated, bins)
-    assert lowest == plain_lowest and edges.tolist() == plain_edges.tolist()
 
 
 @given(st.lists(st.tuples(value, WEIGHTS["binary"]), min_size=1), st.integers(1, 12))
@@ -76,13 +66,6 @@ def test_bins_are_non_empty_functions_of_the_value(
     found = binning.assign(np.array(new), lowest, edges).tolist()
     assert found == naive.naive_quantile_bins(fit, bins, new)
     assert set(found) <= set(fitted.tolist())  # every new value falls where fitted values fell
-
-
-@given(st.integers(1, 40), st.integers(1, 12))
-def test_bins_without_ties_differ_by_at_most_one(size: int, bins: int) -> None:
-    fit = np.random.default_rng(size).random(size)
-    counts = np.bincount(binning.assign(fit, *quantile_edges(fit, bins)), minlength=bins)
-    assert counts.max() - counts.min() <= 1
 
 
 def test_edges_of_equal_width() -> None:
@@ -201,37 +184,6 @@ def test_grids_as_tallies_and_tables(
     assert (full["score_low"] <= full["score_high"]).all()
 
 
-def frames_equal(first: Grid, second: Grid) -> bool:
-    return binning.grid_frame(first).equals(binning.grid_frame(second))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@FEWER
-@given(seed=st.integers(0, 99))
-def test_neither_order_nor_threads_matter(kind: str, seed: int) -> None:
-    table = example(60, seed=seed, distinct=12)
-    order = np.random.default_rng(seed).permutation(60)
-    shuffled = {name: column[order] for name, column in table.items()}
-    first = fit_grid(score_rows(**table), 3, 4, **KINDS[kind])
-    second = fit_grid(score_rows(**shuffled), 3, 4, threads=2, **KINDS[kind])
-    assert frames_equal(first, second)
-
-
-@pytest.mark.parametrize("kind", ["equi-weight", "score-first"])
-@FEWER
-@given(seed=st.integers(0, 99))
-def test_only_the_order_of_values_matters_for_equal_mass(kind: str, seed: int) -> None:
-    table = example(60, seed=seed, distinct=12)
-    warped = {
-        "score": np.exp(3 * table["score"]) - 40,
-        "label": table["label"],
-        "uncertainty": np.sqrt(table["uncertainty"]) * 7,
-    }
-    first, second = (fit_grid(score_rows(**t), 3, 4, **KINDS[kind]) for t in (table, warped))
-    assert np.array_equal(first.total, second.total)
-    assert np.array_equal(first.positive, second.positive)
-
-
 def test_a_level_without_rows_has_no_edges() -> None:
     rows = score_rows([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [1, 1, 1, 2])
     grid = fit_grid(rows, 3, 2)
@@ -258,8 +210,3 @@ def test_impossible_grids_are_refused() -> None:
     for shape in ((0, 5), (5, 0), (70_000, 1), (10_000, 10_000)):
         with pytest.raises(UsageError):
             fit_grid(rows, *shape)
-
-
-def test_more_bins_than_rows() -> None:
-    grid = fit_grid(score_rows([0.5], [1], [0.2]), 3, 7)
-    assert grid.total.sum() == 1 and grid.total[2, 6] == 1

@@ -18,9 +18,7 @@ from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.run import Inputs, fit_inputs
 from calibkit.models.model import decode
-from calibkit.options.boundary import BoundaryOptions
 from tests.library.samples import BOUNDS, FEWER, bins_of, example, fit, score_rows, tables
 from tests.naive import boundaries as naive
 
@@ -409,18 +407,6 @@ def test_provenance_is_of_rows_and_of_options_that_shape_the_result() -> None:
     assert fit(score_rows(**table), precision="0.6").model.provenance.data_hash != first.data_hash
     assert fit(rows, precision="0.6", provenance="none").model.provenance is None
     assert fit(rows, precision="0.6", tags={"a": "b"}).model.tags == {"a": "b"}
-
-
-@pytest.mark.parametrize(
-    ("seed", "said"), [(0, "1 uncertainty level"), (1, "2 uncertainty levels")]
-)
-def test_how_many_levels_were_chosen_is_said(seed: int, said: str) -> None:
-    random = np.random.default_rng(seed)
-    doubt, score = random.integers(0, 2, 300), random.random(300).round(2)
-    label = (random.random(300) < np.where(doubt, 0.5, 1.0) * score).astype(np.uint8)
-    options = BoundaryOptions(precision="0.6", method="exact", uncertainty_bins="auto", folds=2)
-    found = fit_inputs(options, Inputs(score_rows(score, label, doubt)))
-    assert found.notes == (f"{said} chosen by cross-validation among 1, 2, 3, 5, 7, 11.",)
 
 
 def test_rounded_weights_are_said_but_no_warning() -> None:

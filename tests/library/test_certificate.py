@@ -29,7 +29,6 @@ from calibkit.methods.boundary.certificate.tests import (
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.options.option import inside
 from calibkit.summaries.tally import count_rows
 from tests.library.samples import score_rows
 
@@ -303,12 +302,6 @@ def test_what_would_be_needed_is_said() -> None:
     rows, _ = draw(400, 15)
     with pytest.raises(InfeasibleError, match=r"rows like these would be needed \(there are 400\)"):
         certify_boundary(rows, asked("0.999999", precision="0.6"))
-
-
-@pytest.mark.parametrize("value", ["0", "1", "1.5", "x"])
-def test_a_confidence_lies_between_0_and_1(value: str) -> None:
-    with pytest.raises(UsageError, match="--confidence"):
-        inside(value, "--confidence")
 
 
 def test_the_sequence_starts_where_most_power_is_expected() -> None:

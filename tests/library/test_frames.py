@@ -219,6 +219,8 @@ def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryMode
     )
     calibrator = ck.fit_calibrator(rows, method="platt")
     np.testing.assert_array_equal(calibrator.apply(score), calibrator.apply(rows)["calibrated"])
+    with pytest.raises(ck.UsageError, match="uses no uncertainty"):
+        calibrator.apply(score=score, uncertainty=uncertainty)
     with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows"):
         missing = calibrator.apply(np.array([0.5, np.nan]), on_missing="null")
     assert np.isnan(missing).tolist() == [False, True]

@@ -33,6 +33,7 @@ def test_metrics_of_the_top_keep_ties_at_the_cut(strategy: str) -> None:
         bin_strategy=strategy,  # type: ignore[arg-type]  # a parameter of the test
         top=case["params"]["alphas"],
         top_by="pred",
+        intervals=False,
     )
     source = open_source([str(GOLDEN / "p13_top_alpha_ties_at_cut" / "rows.parquet")])
     found = evaluate(options, source).metrics.metrics

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
-
 import numpy as np
 import polars as pl
 import pytest
@@ -150,18 +145,3 @@ def test_p22_logit_maps() -> None:
     assert matrix.intercept == pytest.approx(expected["matrix"]["b"], abs=2e-3)
     beside = matrix.weights * (1 - np.eye(3))
     assert beside.sum(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
-
-
-def test_p21_on_the_command_line(invoke: Callable[..., Any], tmp_path: Path) -> None:
-    expected = golden("p21_alpha_calibration")["expected"]
-    out = tmp_path / "alpha.json"
-    rows = GOLDEN / "p21_alpha_calibration" / "rows.parquet"
-    said = invoke("alpha-cal", rows, "--probs", "z*", "--counts", "y*", "-o", out)
-    model = said.result()
-    assert model["log_alpha0"] == pytest.approx(expected["constant"]["log_alpha0"], abs=2e-3)
-    said = invoke(
-        *("alpha-cal", rows, "--probs", "z*", "--counts", "y*", "--features", "u*", "-o", out)
-    )
-    model = json.loads(out.read_text())
-    assert model["weights"] == pytest.approx(expected["linear"]["W"], abs=2e-3)
-    assert model["objective"] <= expected["linear"]["objective"] + 1e-6

@@ -142,22 +142,6 @@ def test_equal_weight_methods_count_bins(grid: Grid, bounded: str, bound: str) -
         assert tuple(take.tolist()) in {b[0] for b in boundaries}
 
 
-@given(grids(equal=3), st.sampled_from(["precision", "recall"]), st.sampled_from(BOUNDS))
-def test_bins_of_equal_size_make_the_two_programmes_one(
-    grid: Grid, bounded: str, bound: str
-) -> None:
-    for end in ("", "-mono"):
-        equal = found("ew-dpmt" + end, grid, bounded, bound)
-        assert equal == found("vw-dpmt" + end, grid, bounded, bound)
-
-
-@given(grids(), st.sampled_from(BOUNDS))
-def test_narrower_classes_are_never_better(grid: Grid, bound: str) -> None:
-    best = found("vw-dpmt", grid, "precision", bound)[0]
-    assert best >= found("vw-dpmt-mono", grid, "precision", bound)[0]
-    assert best >= found("staircase", grid, "precision", bound)[0]
-
-
 def test_a_bound_is_met_with_equality() -> None:
     grid = np.array([[0, 55]]), np.array([[10, 100]])  # 0.55 * 100 > 55 in binary
     for method in SOLVERS:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -15,14 +14,13 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 from scipy.special import expit, logit
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.tree import DecisionTreeClassifier
 
 from calibkit import simulate_partitions
 from calibkit.apply.apply import apply_model
 from calibkit.columns.patterns import find_features
-from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.grow import Grower, Growth, Rules
@@ -106,28 +104,6 @@ def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed:
     assert [node.rows for node in tree.nodes] == peer.tree_.n_node_samples.tolist()
 
 
-def test_maps_of_leaves_are_unpenalised_logistic_regressions() -> None:
-    frame = sample(gaps=False)
-    model = fit(frame, train=frame, max_depth=2, min_leaf=200, shrinkage=0.0).model
-    rows = applied(model, frame)
-    assert model.fit.leaves == 4
-    for leaf in range(4):
-        own = rows.filter(leaf=leaf)
-        p = np.clip(own["score"].to_numpy(), 1e-6, 1 - 1e-6)
-        s = np.log(p / (1 - p))
-        y = own["label"].to_numpy()
-        high, low = (y.sum() + 1) / (y.sum() + 2), 1 / ((1 - y).sum() + 2)
-        target = np.where(y == 1, high, low)
-        peer = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000)
-        peer.fit(
-            np.tile(s, 2)[:, None],
-            np.repeat([1, 0], s.size),
-            sample_weight=np.concatenate([target, 1 - target]),
-        )
-        expected = peer.predict_proba(s[:, None])[:, 1]
-        np.testing.assert_allclose(own["calibrated"].to_numpy(), expected, atol=1e-6)
-
-
 @pytest.mark.parametrize("precalibrate", ["platt", "none"])
 def test_precalibration_changes_no_platt_map(precalibrate: str) -> None:
     frame = sample()
@@ -193,18 +169,6 @@ def test_each_depth_is_told_with_about_the_loss_that_it_has_alone() -> None:
 def loss(rows: pl.DataFrame) -> float:
     p, y = rows["calibrated"].to_numpy(), rows["label"].to_numpy()
     return float(-np.log(np.where(y == 1, p, 1 - p)).mean())
-
-
-def test_noise_is_not_partitioned() -> None:
-    random = np.random.default_rng(3)
-    s = random.normal(size=4000)
-    y = (random.random(4000) < 1 / (1 + np.exp(-s))).astype(np.int8)
-    noise = random.normal(size=(3, 4000))
-    frame = pl.DataFrame(
-        {"label": y, "score": 1 / (1 + np.exp(-s)), "x": noise[0], "noise": noise[1], "kind": "a"}
-    )
-    model = fit(frame).model
-    assert loss(applied(model, frame)) == pytest.approx(model.fit.in_sample.pooled, abs=0.003)
 
 
 def test_isotonic_leaves_never_rank_worse_than_constant_ones_in_sample() -> None:
@@ -324,14 +288,6 @@ def test_few_rows_are_fitted_without_cross_validation() -> None:
     assert done.model.fit.cross_validated is None
     with pytest.raises(DataError, match="every row is positive"):
         fit(frame.filter(label=1))
-
-
-@pytest.mark.parametrize("criterion", ["entropy", "auc"])
-def test_other_criteria_split_too(criterion: str) -> None:
-    frame, new = sample(6000), sample(6000, seed=9)
-    model = fit(frame, criterion=criterion, max_depth=3, min_leaf=200, shrinkage=30.0).model
-    pooled = fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0).model
-    assert loss(applied(model, new)) < loss(applied(pooled, new)) - 0.02
 
 
 @pytest.mark.parametrize("criterion", ["gini", "entropy", "auc"])
@@ -614,36 +570,6 @@ def test_features_are_found_by_name_and_glob() -> None:
 def test_impossible_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         HetcalOptions(**options)
-
-
-def damaged(change: Any) -> bytes:
-    frame = sample(400, gaps=False)
-    model = fit(frame, train=frame, max_depth=1, min_leaf=50, shrinkage=0.0).model
-    content = json.loads(model.to_json())
-    change(content)
-    return json.dumps(content).encode()
-
-
-@pytest.mark.parametrize(
-    ("change", "words"),
-    [
-        (lambda m: m["tree"].pop(), "children"),
-        (lambda m: m["maps"].pop(), "no map"),
-        (lambda m: m["tree"][0].update(left=0), "children"),
-        (lambda m: m["tree"][0].update(right=1), "child of one"),
-        (lambda m: m["tree"][0].update(missing="up"), "missing"),
-        (lambda m: m["tree"][0].update(feature="no"), "no feature 'no'"),
-        (lambda m: m["maps"][0].pop("a"), "knots"),
-        (lambda m: m["maps"][0].update(c=1.0), "beta"),
-        (lambda m: m.update(partition="forest"), "'tree' and 'maps'"),
-        (lambda m: m.update(partition="grove"), "one of tree"),
-        (lambda m: m.update(clip=0.7), "clip"),
-        (lambda m: m["columns"].pop("score"), "score"),
-    ],
-)
-def test_damaged_models_are_refused(change: Any, words: str) -> None:
-    with pytest.raises(ModelError, match=words):
-        decode(damaged(change))
 
 
 def test_the_toy_example_of_the_paper() -> None:

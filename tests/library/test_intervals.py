@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy import special, stats
 
-from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import Evaluated
-from calibkit.evaluation.outputs import WRITERS, content
+from calibkit.evaluation.outputs import content
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
@@ -497,13 +496,6 @@ def test_latex_has_a_row_a_score_and_a_column_a_metric() -> None:
         "\\begin{tabular}{lr}\n\\toprule\n & auc \\\\\n\\midrule\nother & 1 \\\\\n"
         "\\bottomrule\n\\end{tabular}\n"
     )
-
-
-def test_suffixes() -> None:
-    assert content(Evaluated(metrics=written()), "m.json") == written().to_json()
-    assert WRITERS.keys() == {".prom", ".csv", ".md", ".tex"}
-    with pytest.raises(UsageError, match=r"\.prom"):
-        content(Evaluated(metrics=written()), "m.xlsx")
 
 
 def test_agreement_without_positive_rows_is_as_open_as_a_rate_of_as_many_rows() -> None:

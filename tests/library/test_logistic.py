@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from calibkit.bins.binning import uncertainty_levels
 from calibkit.columns.columns import ScoreRows
-from calibkit.errors import DataError, ModelError, UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.methods.boundary.application import decide, level_thresholds
-from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.cells import best_cut
 from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface, surface_cut
 from calibkit.methods.boundary.solvers.methods import goal_of
@@ -190,29 +189,6 @@ def test_a_cut_is_found_block_by_block(
     assert found.selected == tally.count[taken].sum() > 0
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_order_of_rows_and_threads_change_no_byte(weighted: bool) -> None:
-    table = example(70_000, seed=5)
-    if weighted:
-        table["weight"] = np.arange(70_000) % 4 + 0.25
-    shuffled = np.random.default_rng(0).permutation(70_000)
-    first = fit(score_rows(**table), method="logistic", precision="0.6", threads=1, folds=3)
-    other = {name: column[shuffled] for name, column in table.items()}
-    second = fit(score_rows(**other), method="logistic", precision="0.6", threads=4, folds=3)
-    assert first.model.to_json() == second.model.to_json()
-
-
-def test_a_weight_of_two_is_the_row_twice() -> None:
-    table = example(200, seed=6)
-    weight = np.arange(200) % 3
-    again = {name: np.repeat(column, weight) for name, column in table.items()}
-    one = fit(score_rows(**table, weight=weight), method="logistic", recall="0.5").model
-    two = fit(score_rows(**again), method="logistic", recall="0.5").model
-    assert one.coefficients == two.coefficients
-    assert one.score_thresholds == two.score_thresholds
-    assert one.fit.cross_validated == two.fit.cross_validated
-
-
 def test_without_uncertainty_the_score_alone_counts() -> None:
     table = example(300, seed=7)
     del table["uncertainty"]
@@ -242,22 +218,3 @@ def test_clipped_scores_are_counted() -> None:
     data = rows()
     data.score[:7] = [0.0, 1.0, 1e-9, 1 - 1e-9, 1e-6, 0.5, 1 - 1e-6]
     assert fit(data, method="logistic", precision="0.5").model.clipped == 4
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"cut": "gone"}, "coefficients, uncertainty_ranks, cut"),
-        ({"coefficients": {"intercept": 1.0}}, "'coefficients' names"),
-        ({"uncertainty_ranks": [0.5]}, "one value per level"),
-    ],
-)
-def test_damaged_models_are_refused(change: dict[str, object], message: str) -> None:
-    import msgspec
-
-    model = fit(rows(), method="logistic", precision="0.6").model
-    for name, value in change.items():
-        setattr(model, name, msgspec.UNSET if value == "gone" else value)
-    assert isinstance(model, BoundaryModel)
-    with pytest.raises(ModelError, match=message):
-        model.check()

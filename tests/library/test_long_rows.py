@@ -25,7 +25,7 @@ def longest_row(text: str, *, quoted: bool) -> int:
     return longest
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(text=texts, chunk=st.integers(1, 9), more=st.integers(0, 9), quoted=st.booleans())
 def test_a_row_is_refused_that_is_too_long(
     text: str, chunk: int, more: int, quoted: bool, tmp_path_factory: pytest.TempPathFactory

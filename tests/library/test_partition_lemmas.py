@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,40 +35,3 @@ def test_no_other_score_of_the_cells_ranks_better(found: list[tuple[int, int, in
     best, other = metrics(found, rates(found)), metrics(found, [t / 6 for _, _, t in found])
     assert best["auc"] >= other["auc"] - 1e-12
     assert best["pr_auc"] >= other["pr_auc"] - 1e-12
-
-
-@given(cells)
-def test_likelihood_ratios_order_the_cells_alike(found: list[tuple[int, int, int]]) -> None:
-    """Lemmas 4.2 and 4.4."""
-    negatives, positives = (sum(cell[side] for cell in found) for side in (0, 1))
-    known = [(n, p) for n, p, _ in found if n + p]
-    ratio = [Fraction(p, positives) / Fraction(n, negatives) if n else None for n, p in known]
-    for (n, p), own in zip(known, ratio, strict=True):
-        for (m, q), other in zip(known, ratio, strict=True):
-            below = own is not None and (other is None or own < other)
-            assert below == (Fraction(p, n + p) < Fraction(q, m + q))
-
-
-@given(cells, st.floats(0, 1))
-def test_no_other_score_recalls_more_at_a_false_positive_rate(
-    found: list[tuple[int, int, int]], rate: float
-) -> None:
-    """Lemma 10.2, where rows of equal score are selected at random."""
-
-    def recall(scores: list[float]) -> float:
-        order = sorted(set(scores), reverse=True)
-        steps = np.array(
-            [[sum(c[side] for c, s in zip(found, scores, strict=True) if s == own) for own in order]
-             for side in (0, 1)]
-        )  # fmt: skip
-        wrong, right = (np.append(0, np.cumsum(side)) / side.sum() for side in steps)
-        places = np.flatnonzero(wrong <= rate)  # upright steps of the curve are taken whole
-        last = places[-1]
-        if wrong[last] == rate or last == wrong.size - 1:
-            return float(right[last])
-        share = (rate - wrong[last]) / (wrong[last + 1] - wrong[last])
-        return float(right[last] + share * (right[last + 1] - right[last]))
-
-    best, other = recall(rates(found)), recall([float(t) for _, _, t in found])
-    assert best >= other - 1e-12
-    assert best >= rate - 1e-12

@@ -160,7 +160,7 @@ def test_a_bound_that_no_boundary_keeps_is_certified_with_the_level(
 
 def test_a_peeled_certificate_keeps_its_bound() -> None:
     fresh, truth = draw(20_000, 10**6)
-    violated, certified, runs = 0, 0, 24
+    violated, certified, runs = 0, 0, 16
     for seed in range(runs):
         rows, _ = draw(6000, seed)
         options = asked("0.8", precision="0.7")

@@ -39,14 +39,14 @@ def test_every_kind_is_tried() -> None:
     assert SHOWN.keys() == KINDS.keys()
 
 
-@pytest.mark.few(8)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kind", SHOWN)
 def test_nothing_is_clipped_overlapping_or_empty(kind: str) -> None:
     for look in SIZES:
         assert faults(plots.draw(points_of(kind), look)) == []
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_same_points_give_the_same_svg_which_holds_them(kind: str) -> None:
     shown = points_of(kind)
@@ -213,7 +213,7 @@ def pyplot() -> Iterator[Any]:
     pyplot.close("all")
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kind", SHOWN)
 def test_every_kind_is_drawn_on_axes(kind: str, pyplot: Any) -> None:
     rows, options = SHOWN[kind]

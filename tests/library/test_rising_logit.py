@@ -142,18 +142,6 @@ def test_maps_rise_and_go_on_as_lines(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["quadratic", "spline"])
-def test_a_weight_of_two_is_two_rows(method: str) -> None:
-    z, y = rows(400, 3)
-    twice = np.r_[z, z[::2]], np.r_[y, y[::2]]
-    weight = np.where(np.arange(400) % 2 == 0, 2, 1)
-    options: dict[str, Any] = {"scale": "logit", "method": method}
-    one = ck.fit_calibrator(score=z, label=y, weight=weight, **options)
-    other = ck.fit_calibrator(score=twice[0], label=twice[1], **options)
-    assert one.logits == pytest.approx(other.logits, rel=1e-9)
-    assert one.slopes == pytest.approx(other.slopes, rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("method", ["quadratic", "spline"])
 def test_rows_without_an_answer(method: str) -> None:
     score = np.linspace(0.1, 0.9, 20)
     with pytest.raises(ck.DataError, match="separated by a threshold"):

@@ -197,7 +197,7 @@ def test_short_rows_of_large_text_are_refused(tmp_path: Path) -> None:
         open_source([str(path)], Opening(memory=LITTLE))
 
 
-@pytest.mark.few(9)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("late", ["x", "0.5", '""', "TRUE", " 7", "12345678901234567890", ""])
 @pytest.mark.parametrize("early", ["1", "true", "", '""'])
 def test_large_text_is_typed_as_text_that_is_held(early: str, late: str, tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_late_values_change_the_type_of_an_integer_column(
     assert frame["w"].dtype == pl.Int64
 
 
-@pytest.mark.few(13)
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("late", "expected"),
     [

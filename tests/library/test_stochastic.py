@@ -160,13 +160,12 @@ def assert_counts(tally: Tally, mixture: Found) -> None:
     assert differs.any() == (mixture.probability > 0.0)
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("option", "bound"), BOUNDED)
-@given(tallies())
-@SOME
+@given(st.sampled_from(BOUNDED), tallies())
+@settings(max_examples=50)
 def test_ties_reach_the_best_probability_at_the_best_score(
-    option: str, bound: str, tally: Tally
+    asked: tuple[str, str], tally: Tally
 ) -> None:
+    option, bound = asked
     totals = totals_of(tally)
     goal, groups = goal_of(read_target({option: bound}), totals), groups_of(tally)
     found = random_tie(together(tally), goal)
@@ -191,10 +190,8 @@ def test_ties_reach_the_best_probability_at_the_best_score(
                 assert (t / m if option == "recall" else t) <= best
 
 
-@pytest.mark.few(6)
-@pytest.mark.parametrize("text", MEASURES)
-@given(tallies())
-@SOME
+@given(st.sampled_from(MEASURES), tallies())
+@settings(max_examples=60)
 def test_only_the_gmean_gains_from_a_tie(text: str, tally: Tally) -> None:
     option = "minimize" if text.startswith("cost") else "maximize"
     totals, sign = totals_of(tally), -1 if option == "minimize" else 1
@@ -252,11 +249,10 @@ def best_mixture(
     return -done.fun, fewest.fun
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize(("option", "bound"), BOUNDED)
-@given(tallies())
-@SOME
-def test_blocks_reach_the_best_mixture_of_boundaries(option: str, bound: str, tally: Tally) -> None:
+@given(st.sampled_from(BOUNDED), tallies())
+@settings(max_examples=50)
+def test_blocks_reach_the_best_mixture_of_boundaries(asked: tuple[str, str], tally: Tally) -> None:
+    option, bound = asked
     totals, exact_bound = totals_of(tally), Fraction(bound)
     goal = goal_of(read_target({option: bound}), totals)
     found = random_block(tally, goal)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import DataError
@@ -45,6 +45,7 @@ def read(frame: pl.DataFrame, memory: Memory | None, **changed: object) -> Store
         return read_rater_rows(Source.from_frame(frame), options, memory)
 
 
+@settings(max_examples=12)  # every one reads three times
 @given(st.integers(30, 90), st.integers(0, 2**32), st.booleans())
 def test_order_and_memory_change_nothing(rows: int, seed: int, logits: bool) -> None:
     frame = voted(rows, seed)

@@ -96,14 +96,14 @@ def check(rows: list[Row], target: Target) -> None:
     assert found.counts == (selected, hits, 0, reach - selected, caught - hits)
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(ROWS, BOUNDS, BOUNDS)
 def test_least_review(rows: list[Row], precision: str, recall: str) -> None:
     if any(row[2] for row in rows):
         check(rows, read_target({"precision": precision, "recall": recall}))
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(ROWS, st.sampled_from(["precision", "recall"]), BOUNDS, st.integers(0, 6))
 def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capacity: int) -> None:
     if any(row[2] for row in rows):
@@ -150,7 +150,7 @@ def test_few_pairs_are_enough(seed: int, pairs: int) -> None:
     assert three_way.solve(tally.points(every=True), goal, pairs).proven
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(ROWS, st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 5)))
 def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs

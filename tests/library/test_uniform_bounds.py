@@ -8,8 +8,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from calibkit.errors import UsageError
 from calibkit.methods.boundary.certificate.uniform_bounds import (
@@ -37,13 +35,6 @@ def test_golden_bounds() -> None:
             regression_error=given_["sup_err"],
         )
         assert found == close(regret, rel=1e-12)
-
-
-@given(st.integers(1, 10**9), st.floats(1e-6, 0.999))
-def test_more_rows_and_less_confidence_tighten_the_bound(rows: int, delta: float) -> None:
-    bound = confusion_deviation(rows, delta)
-    assert 0 < confusion_deviation(2 * rows, delta) < bound
-    assert confusion_deviation(rows, delta / 2) > bound
 
 
 def test_the_deviation_of_every_threshold_stays_within_the_bound() -> None:

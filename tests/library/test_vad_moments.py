@@ -56,16 +56,6 @@ def test_moments_are_those_of_the_definition(table: np.ndarray, more: int, repli
         assert found.lambda_ == 1.0
 
 
-@given(tables(3, 8), st.lists(st.integers(0, 4), min_size=8, max_size=8))
-def test_a_weight_of_two_is_two_rows(table: np.ndarray, drawn: list[int]) -> None:
-    weight = np.array(drawn[: table.shape[1]], np.float64)
-    weight[0] = max(weight[0], 1.0)
-    options = VadOptions(scale="probability", link="logit", replicates="exchangeable")
-    weighted = sum_moments(list(table), options, weight)
-    written = np.repeat(table, weight.astype(int), axis=1)
-    assert weighted == sum_moments(list(written), options)
-
-
 @given(tables(2), st.lists(st.floats(1e-3, 1e3), min_size=9, max_size=9))
 def test_weights_weigh(table: np.ndarray, drawn: list[float]) -> None:
     weight = np.array(drawn[: table.shape[1]])

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.columns.weights import AS_THEY_ARE, Unit, at_prevalence, in_units
@@ -96,10 +96,8 @@ def feasible(target: Target, found: naive.Totals, everything: naive.Totals) -> b
     return rows <= (bound if bound >= 1 else bound * everything[0])
 
 
-@pytest.mark.few(7)
-@pytest.mark.parametrize("given_option", BOUNDED, ids=str)
-@pytest.mark.parametrize("together", [False, True], ids=["exact", "st"])
-@given(rows=samples())
+@settings(max_examples=100)
+@given(rows=samples(), given_option=st.sampled_from(BOUNDED), together=st.booleans())
 def test_value_is_caught_best(rows: Rows, given_option: dict[str, str], together: bool) -> None:
     if together:
         rows = Rows(rows.score, [0] * len(rows.score), rows.label, rows.weight, rows.amount)
@@ -177,8 +175,11 @@ def test_costs_of_single_rows_are_least(rows: Rows, alarms: list[int]) -> None:
 RATES = ["0.5", "0.013", "0.9", "0.333333333"]
 
 
-@pytest.mark.parametrize("share", RATES)
-@given(rows=samples(), option=st.sampled_from([*BOUNDED, {"maximize": "f1"}, {"maximize": "mcc"}]))
+@given(
+    share=st.sampled_from(RATES),
+    rows=samples(),
+    option=st.sampled_from([*BOUNDED, {"maximize": "f1"}, {"maximize": "mcc"}]),
+)
 def test_another_base_rate_is_reached_by_reweighting(
     rows: Rows, option: dict[str, str], share: str
 ) -> None:
