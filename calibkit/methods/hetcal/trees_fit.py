@@ -131,14 +131,9 @@ def _tree(
 
 
 class Cells:
-    """Rows by ranges of their scores, which rise or fall: the mean score of each, and each row's range.
+    """Rows by ranges of their scores, which rise or fall.
 
-    Attributes
-    ----------
-    score
-        The mean score of each range.
-    place
-        The range of each row.
+    `score` is the mean score of each range, `place` the range of each row.
     """
 
     def __init__(self, rows: HetcalRows) -> None:
