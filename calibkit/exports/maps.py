@@ -173,13 +173,12 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     elif scale == "logit":
         value = program.expit(value)
     linked = program.bind("link", value)
-    lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
-    segment = None
+    lines, segment = model.lines(), None
     if model.groups is not None:
         segment = program.segment(model.columns["by"].name, model.groups.values)
         lines = [*lines[1:], lines[0]]
     factor = program.choose("factor", segment, [factor for factor, _ in lines])
-    offset = program.choose("offset", segment, [(1.0 - factor) * mean for factor, mean in lines])
+    offset = program.choose("offset", segment, [offset for _, offset in lines])
     shrunk = program.bind("shrunk", line(factor, linked, offset))
     if model.link == "logit":
         found = program.expit(shrunk)

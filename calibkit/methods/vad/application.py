@@ -53,9 +53,7 @@ class VadApplier:
             scale = "probability"
         links = np.empty(values.size)
         to_link(values, scale, model.link, links)
-        # Below 0 a factor counts as 0.
-        lines = [(max(shrinkage, 0.0), mean) for shrinkage, mean in model.lines()]
-        factor, offset = np.array([(share, (1.0 - share) * mean) for share, mean in lines]).T
+        factor, offset = np.array(model.lines()).T
         line: Int64s | int = 0  # that of all rows together
         if model.groups is not None:
             names = tuple(model.groups.values)

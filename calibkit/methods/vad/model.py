@@ -111,9 +111,15 @@ class VadModel(Model):
             raise ModelError("'calibrator' holds a model of kind 'calibrator'")
 
     def lines(self) -> list[tuple[float, float]]:
-        """Return lambda and mean of all rows together, then those of each segment."""
-        own = {} if self.groups is None else self.groups.values
-        return [(self.lambda_, self.mean), *((one.lambda_, one.mean) for one in own.values())]
+        """Return factor and offset of all rows together, then those of each segment.
+
+        Below 0 lambda counts as 0.
+        """
+        parts: list[VadModel | Segment] = [self]
+        if self.groups is not None:
+            parts += self.groups.values.values()
+        factors = [(max(one.lambda_, 0.0), one.mean) for one in parts]
+        return [(factor, (1.0 - factor) * mean) for factor, mean in factors]
 
     def inner(self) -> Model:
         """Return the calibrator that comes first."""
