@@ -160,7 +160,9 @@ def read_rater_rows(
             kinds = {name: (own.dtype.type, own.shape[1]) for name, own in matrices.items()}
             store = RowStore(kinds, source.rows, arrays)
         own = _columns({f"{place}.": one for place, one in enumerate(matrices.values())})
-        store.add({**matrices, "hash": _hashes(own)})
+        parts = blocks(counts.shape[0], _BLOCK_ROWS)  # so that they stay in the cache
+        hashes = np.concatenate([row_hashes(own, part) for part in parts])
+        store.add({**matrices, "hash": hashes})
     passes.release()
     matched = match_columns(source, options.probs[0], "--probs")
     single = {str(source.schema[name]) for name in matched.columns} == {"Float32"}
@@ -229,12 +231,6 @@ def _columns(matrices: Mapping[str, Numbers]) -> dict[str, Numbers]:
         for name, matrix in matrices.items()
         for place, values in enumerate(matrix.T)
     }
-
-
-def _hashes(columns: Mapping[str, Numbers]) -> UInt64s:
-    """Return a hash of each row, block by block so that it stays in the cache."""
-    rows = next(iter(columns.values())).size
-    return np.concatenate([row_hashes(columns, own) for own in blocks(rows, _BLOCK_ROWS)])
 
 
 class LogitMap(Struct, frozen=True, kw_only=True):

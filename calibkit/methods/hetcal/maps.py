@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Self
 
 import numpy as np
@@ -303,10 +304,7 @@ def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap
     points, options = tallied(rows).backwards(), MapOptions(threads=threads, seed=seed)
     once = rows.folds is not None
     forward = rows.folds is not None and rows.folds.forward
-
-    def deal(parts: int, seed: int) -> list[Points]:
-        return _dealt(rows, points, parts, seed)
-
+    deal = partial(_dealt, rows, points)
     name, candidates = choose(points, deal, options, forward=forward, once=once, left_out=STEPPED)
     one = ScoreMap(clip=0.0, a=slope, b=intercept)
     if name != "platt":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, cast
 
 import numpy as np
@@ -353,10 +353,7 @@ def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> Me
     if source.memory is not None:
         room = source.memory.room // (_BYTES * len(columns) * (options.workers + 2))
         size = max(_FEWEST_ROWS, min(size, room))
-
-    def work(window: Source) -> MemberSummary:
-        return _summary(window, columns, names, options)
-
+    work = partial(_summary, columns=columns, names=names, options=options)
     passes = Passes(source, columns, work, None, rows=size, threads=options.workers)
     found = reduce(MemberSummary.merge, passes)
     counted = replace(
