@@ -354,15 +354,14 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
 def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit:
     labelled, total = rows.label is not None, points.totals[0]
     inputs, outputs, *losses = sums
-    means = [loss / total for loss in losses] if labelled else []
-    log_loss, brier, log_loss_before, brier_before = (*means, *[None] * 4)[:4]
+    names = "log_loss", "brier", "log_loss_before", "brier_before"
+    means: dict[str, Any] = dict.fromkeys(names)
+    if labelled:
+        means |= zip(names, (loss / total for loss in losses), strict=False)
     return MapFit(
         rows=points.rows,
         positives=points.positives if labelled else None,
-        log_loss=log_loss,
-        brier=brier,
-        log_loss_before=log_loss_before,
-        brier_before=brier_before,
+        **means,
         inputs_clipped=inputs,
         outputs_clipped=outputs,
         resolution=UNSET if rows.resolution is None else rows.resolution,
