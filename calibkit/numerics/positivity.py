@@ -229,11 +229,7 @@ def _raised(z: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _series(coefficients: tuple[float, ...], z: Floats) -> Floats:
-    square = 1 / (z * z)
-    total = np.full_like(z, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        total = total * square + coefficient
-    return total
+    return np.asarray(np.polyval(coefficients[::-1], 1 / (z * z)), np.float64)
 
 
 def _entropy_term(z: Floats) -> Floats:

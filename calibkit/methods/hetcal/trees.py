@@ -417,6 +417,6 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
     found: dict[str, set[str]] = {}
     for node in (node for part in parts for node in part.tree):
         if node.left_categories is not UNSET and node.right_categories is not UNSET:
-            named = {*node.left_categories, *node.right_categories}
-            found[str(node.feature)] = found.get(str(node.feature), set()) | named
+            named = found.setdefault(str(node.feature), set())
+            named.update(node.left_categories, node.right_categories)
     return {name: tuple(sorted(values)) for name, values in found.items()}

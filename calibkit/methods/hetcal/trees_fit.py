@@ -123,10 +123,8 @@ def _tree(
     random = stream(seed, _FEATURES, number)
 
     def subsets(nodes: int) -> Bools:
-        ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
-        chosen = np.zeros((nodes, features), np.bool_)
-        np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
-        return chosen
+        drawn = random.random((nodes, features)).argsort(axis=1, kind="stable")
+        return drawn.argsort(axis=1) < kept
 
     return growth.tree(max_depth, min_leaf, counts=counts, subsets=subsets), counts
 
