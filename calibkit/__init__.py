@@ -7,7 +7,6 @@ DuckDB or whatever else has the Arrow C stream interface.  Nothing is loaded bef
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -82,27 +81,22 @@ def __getattr__(name: str) -> Any:
     place = _PLACES.get(name)
     if place is None:
         raise AttributeError(f"module 'calibkit' has no attribute {name!r}")
-    module = import_module(place)
-    found = module if place.endswith(f".{name}") else getattr(module, name)
+    found = import_module(place) if place.endswith(f".{name}") else _loaded(place, name)
     globals()[name] = found
     return found
 
 
-def _in_python(method: str) -> Callable[..., Any]:
-    found: Callable[..., Any]
-    match method:
-        case "apply":
-            from calibkit.api.models import apply_to_frame as found
-        case "drift":
-            from calibkit.api.models import drift_of_frame as found
-        case "html":
-            from calibkit.reports.html import plain as found
-    return found
+def _loaded(module: str, name: str) -> Any:
+    return getattr(import_module(module), name)
 
 
 # Models reach nothing above themselves: what applies them and shows them is given to them here.
 _give()
-_IN_PYTHON.update({name: partial(_in_python, name) for name in ("apply", "drift", "html")})
+_IN_PYTHON.update(
+    apply=partial(_loaded, "calibkit.api.models", "apply_to_frame"),
+    drift=partial(_loaded, "calibkit.api.models", "drift_of_frame"),
+    html=partial(_loaded, "calibkit.reports.html", "plain"),
+)
 
 
 def __dir__() -> list[str]:

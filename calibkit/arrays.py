@@ -1,8 +1,8 @@
-"""Arrays by what they hold, as annotations name them; distinct values."""
+"""Arrays by what they hold, as annotations name them; their rows by blocks and by groups."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,3 +27,15 @@ def distinct_values(values: NDArray[Any] | Sequence[float]) -> NDArray[Any]:
     Asked for nothing else, `np.unique` loads numpy's masked arrays first: 15 ms of every command.
     """
     return np.unique(values, return_counts=True)[0]
+
+
+def blocks(rows: int, size: int) -> Iterator[slice]:
+    """Yield slices of so many rows, in order: each of one size, but for the last."""
+    for first in range(0, rows, size):
+        yield slice(first, min(first + size, rows))
+
+
+def rows_by_group(codes: Numbers, groups: int) -> list[Int64s]:
+    """Return the rows of each group, those of a group in order; `codes` has the group of each row."""
+    ends = np.cumsum(np.bincount(codes, minlength=groups))
+    return np.split(np.argsort(codes, kind="stable"), ends[:-1])

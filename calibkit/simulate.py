@@ -196,7 +196,6 @@ def _probability(x: Floats, weights: Floats) -> Floats:
 
 
 def _fit(design: Floats, label: Floats, times: Floats) -> Floats:
-    """Return the maximum likelihood weights."""
     size = design.shape[1]
 
     def sums(weights: Floats) -> tuple[float, Floats, Floats]:

@@ -248,8 +248,7 @@ class BoundaryClassifier(_Binary):
 
     def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
-        decision = self._applied(X)["decision"].to_numpy()
-        return self.classes_[decision]
+        return self.classes_[self._applied(X)["decision"].to_numpy()]
 
     def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         found = super()._scored(X, estimator)

@@ -91,7 +91,7 @@ ONE_OF_EACH = {
     "hashes of rows": (
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",
         """numerics.hashes.row_hashes numerics.hashes.data_hash
-        numerics.hashes.hash_rows maps.logit_maps._hashes
+        numerics.hashes.hash_rows
         methods.boundary.solvers.summary._rows_hash
         methods.hetcal.rows.hashes""",
     ),

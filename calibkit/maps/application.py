@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.arrays import Floats
+from calibkit.arrays import Floats, rows_by_group
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.rows import FloatArray, RowFinder, as_fitted, as_single, numeric_column
 from calibkit.columns.segments import known_codes
@@ -16,7 +16,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import logits_of, mapped_logits, read_predictions, softmax
 from calibkit.maps.methods import METHODS
-from calibkit.maps.model import SEGMENTS, CalibratorModel
+from calibkit.maps.model import SEGMENTS, CalibratorModel, LogitMapModel
 from calibkit.models.kinds import Applier, Reads, Request, find_columns
 from calibkit.models.model import Model
 
@@ -50,10 +50,9 @@ class CalibratorApplier:
         groups = self.model.groups
         maps = [self.model.own_map, *groups.values()]
         place = known_codes(frame[reads.optional[0]], tuple(groups)) + 1
-        order = np.argsort(place.astype(np.uint16), kind="stable")
-        ends = np.cumsum(np.bincount(place, minlength=len(maps)))
         out = tuple(np.empty(score.size) for _ in self.added)
-        for one, own in zip(maps, np.split(order, ends[:-1]), strict=True):
+        rows = rows_by_group(place.astype(np.uint16), len(maps))
+        for one, own in zip(maps, rows, strict=True):
             for column, found in zip(
                 out, self.method.mapped(one, score[own], scale, threads), strict=True
             ):
@@ -103,8 +102,13 @@ class ClassColumns:
         places = map(list(source.schema).index, self.matched.columns)
         return tuple(name for _, name in sorted(zip(places, added, strict=True)))
 
-    def read(self, frame: pl.DataFrame, where: RowFinder) -> Floats:
-        """Return rows x classes in the dtype of the fit; see `read_predictions`."""
+    def probabilities(
+        self, frame: pl.DataFrame, where: RowFinder, by: LogitMapModel | None
+    ) -> Floats:
+        """Return class probabilities, rows x classes, after a map of their logits if there is one.
+
+        They are read in the dtype of the fit; see `read_predictions`.
+        """
         column, classes = self.model.columns["probs"], len(self.classes)
         if frame.height == 0:
             return np.empty((0, classes))
@@ -115,7 +119,10 @@ class ClassColumns:
                 f"--probs {self.matched.pattern!r} has {found.shape[1]} classes, but the model "
                 f"{classes}."
             )
-        return found
+        if by is None:
+            return softmax(found) if scale == "logit" else found
+        logits = found if scale == "logit" else logits_of(found)
+        return softmax(mapped_logits(logits, *by.arrays(classes)))
 
 
 class ClassApplier:
@@ -133,10 +140,7 @@ class ClassApplier:
 
     def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the calibrated class probabilities."""
-        logits, width = self.columns.read(frame, where), len(self.added)
-        if self.model.columns["probs"].scale != "logit":
-            logits = logits_of(logits)
-        found = softmax(mapped_logits(logits, *self.model.logit_map.arrays(width)))
+        found = self.columns.probabilities(frame, where, self.model.logit_map)
         return [pl.Series(np.ascontiguousarray(column)) for column in found.T]
 
 

@@ -131,9 +131,7 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
     if label is None:
         counts = _votes(frame, matched[-1], where)
     else:
-        codes = class_codes(frame[label], classes, where)
-        counts = np.zeros((codes.size, len(classes)), np.int64)
-        counts[np.arange(codes.size), codes] = 1
+        counts = np.eye(len(classes), dtype=np.int64)[class_codes(frame[label], classes, where)]
     for pattern, matrix in predictions.items():
         if matrix.shape[1] != counts.shape[1]:
             raise UsageError(

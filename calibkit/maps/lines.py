@@ -248,11 +248,8 @@ def fit_rising_logit(
 ) -> Found:
     """Fit a rising spline by maximum likelihood, penalised where it is expected to `bend` little.
 
-    Raises
-    ------
-    DataError
-        For one class, or where every positive row has at least the score of every negative one:
-        the best map is infinitely steep.  For scores of 1e150 and more.
+    Raises `DataError` for one class, or where every positive row has at least the score of every
+    negative one (the best map is infinitely steep); for scores of 1e150 and more.
     """
     x = points.linear(options.workers)[::-1].copy()
     positive, negative = (weights[::-1].copy() for weights in points.weights(options.workers))

@@ -19,7 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s, blocks
 from calibkit.columns.patterns import match_columns, odd_length
 from calibkit.columns.rows import Remark, merge_remarks, numeric_column
 from calibkit.errors import DataError, UsageError
@@ -34,6 +34,7 @@ from calibkit.maps.class_rows import (
     softmax,
     used_roles,
 )
+from calibkit.maps.lines import MOST_INVERSE
 from calibkit.maps.model import LogitMapModel
 from calibkit.models.lineage import makers_in
 from calibkit.models.model import Column
@@ -52,9 +53,6 @@ Folds = NDArray[np.integer]
 
 #: Rows that are worked on at a time.
 _BLOCK_ROWS: Final = 8192
-
-#: The largest inverse temperature: beyond, predictions are certain whatever the logits say.
-MOST_INVERSE_TEMPERATURE: Final = 1e6
 
 #: What cross-validation tries, for the intercept and for the weights off the diagonal.
 GRID: Final = (0.01, 0.1, 1.0, 10.0)
@@ -97,8 +95,7 @@ class StoredRows(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def blocks(self) -> Iterator[slice]:
         """Rows that are worked on at a time."""
-        for low in range(0, self.rows, _BLOCK_ROWS):
-            yield slice(low, low + _BLOCK_ROWS)
+        return blocks(self.rows, _BLOCK_ROWS)
 
     @property
     def votes(self) -> int:
@@ -163,7 +160,9 @@ def read_rater_rows(
             kinds = {name: (own.dtype.type, own.shape[1]) for name, own in matrices.items()}
             store = RowStore(kinds, source.rows, arrays)
         own = _columns({f"{place}.": one for place, one in enumerate(matrices.values())})
-        store.add({**matrices, "hash": _hashes(own)})
+        parts = blocks(counts.shape[0], _BLOCK_ROWS)  # so that they stay in the cache
+        hashes = np.concatenate([row_hashes(own, part) for part in parts])
+        store.add({**matrices, "hash": hashes})
     passes.release()
     matched = match_columns(source, options.probs[0], "--probs")
     single = {str(source.schema[name]) for name in matched.columns} == {"Float32"}
@@ -234,12 +233,6 @@ def _columns(matrices: Mapping[str, Numbers]) -> dict[str, Numbers]:
     }
 
 
-def _hashes(columns: Mapping[str, Numbers]) -> UInt64s:
-    """Return a hash of each row, block by block so that it stays in the cache."""
-    rows = range(0, next(iter(columns.values())).size, _BLOCK_ROWS)
-    return np.concatenate([row_hashes(columns, slice(low, low + _BLOCK_ROWS)) for low in rows])
-
-
 class LogitMap(Struct, frozen=True, kw_only=True):
     """A fitted map z = softmax(W u + b) of logits u.
 
@@ -254,8 +247,8 @@ class LogitMap(Struct, frozen=True, kw_only=True):
     intercept: Floats
     ended: Minimum
     loss: float
-    loss_before: float = 0.0
-    regularization: tuple[float, float] = (0.0, 0.0)
+    loss_before: float
+    regularization: tuple[float, float]
 
     def probabilities(self, logits: Floats) -> Floats:
         """Return the class probabilities of rows of logits."""
@@ -263,19 +256,14 @@ class LogitMap(Struct, frozen=True, kw_only=True):
 
     def stored(self) -> LogitMapModel:
         """Return the map as a model holds it."""
-        if self.method == "none":
-            return LogitMapModel(method="none", loss=self.loss)
+        made = LogitMapModel(method=self.method, loss=self.loss)
         if self.method == "temperature":
             beta = float(self.weights[0])
-            temperature = None if beta == 0.0 else 1.0 / beta
-            return LogitMapModel(method="temperature", temperature=temperature, loss=self.loss)
-        return LogitMapModel(
-            method=self.method,
-            weights=self.weights.tolist(),
-            intercept=self.intercept.tolist(),
-            loss=self.loss,
-            regularization=list(self.regularization),
-        )
+            return replace(made, temperature=None if beta == 0.0 else 1.0 / beta)
+        if self.method == "none":
+            return made
+        line = {"weights": self.weights.tolist(), "intercept": self.intercept.tolist()}
+        return replace(made, **line, regularization=list(self.regularization))
 
 
 def fit_logit_map(
@@ -289,47 +277,40 @@ def fit_logit_map(
 ) -> LogitMap:
     """Fit a map of logits to votes by penalised maximum likelihood.
 
-    Parameters
-    ----------
-    logits, counts
-        Rows x classes; every row has a vote.  Sums run in the order of the rows.
-    method
-        ``temperature`` (one inverse temperature, at least 0), ``vector`` (a diagonal and an
-        intercept), ``matrix`` or ``none``.
-    regularization
-        Penalties of the mean squared intercept and the mean squared weight off the diagonal, not
-        divided by the number of votes; None chooses both by cross-validation over `GRID`.
-    folds
-        The fold of each row, below `FOLDS`, where penalties are to be chosen.
-    chosen
-        Which rows count; None: all.
+    Logits and counts are rows x classes, and every row has a vote; sums run in the order of the rows.
+    Methods are ``temperature`` (one inverse temperature, at least 0), ``vector`` (a diagonal and an
+    intercept), ``matrix`` and ``none``.  `regularization` are the penalties of the mean squared
+    intercept and of the mean squared weight off the diagonal, not divided by the number of votes; None
+    chooses both by cross-validation over `GRID`, for which `folds` has the fold of each row, below
+    `FOLDS`.  `chosen` says which rows count; None: all.
 
-    Notes
-    -----
     The loss is the mean over all votes.  All three problems are convex.  Without a penalty the
     intercept is known up to a constant: its sum is made 0.
     """
     classes, votes = logits.shape[1], VotedLogits(logits, counts, chosen)
-    identity = {"vector": np.ones(classes), "matrix": np.eye(classes)}.get(method, np.ones(1))
-    before = votes.likelihood(identity, np.zeros(classes))
-    loss = before.loss / before.votes
-    if method in ("temperature", "none"):
-        found = LogitMap(
-            method=method,
-            weights=identity,
-            intercept=np.zeros(classes),
-            ended=Minimum(identity, loss, 0.0, 0, converged=True),
-            loss=loss,
-            loss_before=loss,
-        )
-        return found if method == "none" else _temperature(votes, found)
-    start = np.concatenate([identity.ravel(), np.zeros(classes)])
-    if regularization is None:
-        assert folds is not None  # who asks for a choice has dealt the rows
-        regularization = _chosen(votes, method, folds, start)
-    found = _penalised(votes, method, regularization, start)
-    after = votes.likelihood(found.weights, found.intercept)
-    return replace(found, loss=after.loss / after.votes, loss_before=loss)
+    weights = {"vector": np.ones(classes), "matrix": np.eye(classes)}.get(method, np.ones(1))
+    intercept, penalties = np.zeros(classes), (0.0, 0.0)
+    loss = before = votes.mean_loss(weights, intercept)
+    ended = Minimum(weights, loss, 0.0, 0, converged=True)
+    if method == "temperature":
+        ended = _temperature(votes)
+        weights, loss = ended.point, ended.value
+    elif method != "none":
+        start = np.concatenate([weights.ravel(), intercept])
+        if regularization is None:
+            assert folds is not None  # who asks for a choice has dealt the rows
+            regularization = _chosen(votes, method, folds, start)
+        weights, intercept, ended = _penalised(votes, method, regularization, start)
+        loss, penalties = votes.mean_loss(weights, intercept), regularization
+    return LogitMap(
+        method=method,
+        weights=weights,
+        intercept=intercept,
+        ended=ended,
+        loss=loss,
+        loss_before=before,
+        regularization=penalties,
+    )
 
 
 class Likelihood(NamedTuple):
@@ -359,8 +340,7 @@ class VotedLogits(Struct, frozen=True):
         rise = np.zeros(intercept.size)
         products = np.zeros(weights.shape if square else intercept.shape)
         own_rise, own_products = np.empty_like(rise), np.empty_like(products)
-        for low in range(0, self.logits.shape[0], BLOCK_ROWS):
-            block = slice(low, low + BLOCK_ROWS)
+        for block in blocks(self.logits.shape[0], BLOCK_ROWS):
             logits, counts = self.logits[block], self.counts[block]
             if self.chosen is not None:
                 logits, counts = logits[self.chosen[block]], counts[self.chosen[block]]
@@ -374,21 +354,27 @@ class VotedLogits(Struct, frozen=True):
             votes += int(counts.sum())
         return Likelihood(votes, loss, rise, products)
 
+    def mean_loss(self, weights: Floats, intercept: Floats) -> float:
+        """Return the mean negative log-likelihood of a vote at a map."""
+        found = self.likelihood(weights, intercept)
+        return found.loss / found.votes
 
-def _temperature(votes: VotedLogits, before: LogitMap) -> LogitMap:
+
+def _temperature(votes: VotedLogits) -> Minimum:
+    """Return the inverse temperature of least loss."""
+    nothing = np.zeros(votes.logits.shape[1])
+
     def slope(beta: float) -> float:
-        found = votes.likelihood(np.array([beta]), before.intercept)
+        found = votes.likelihood(np.array([beta]), nothing)
         return float(np.cumsum(found.products)[-1]) / found.votes
 
     high = 1.0
-    while slope(high) < 0.0 and high < MOST_INVERSE_TEMPERATURE:
-        high = min(4.0 * high, MOST_INVERSE_TEMPERATURE)
+    while slope(high) < 0.0 and high < MOST_INVERSE:
+        high = min(4.0 * high, MOST_INVERSE)
     beta = rising_root(slope, 0.0, high)
-    found = votes.likelihood(np.array([beta]), before.intercept)
-    loss, capped = found.loss / found.votes, beta in (0.0, MOST_INVERSE_TEMPERATURE)
-    weights, gradient = np.array([beta]), 0.0 if capped else abs(slope(beta))
-    ended = Minimum(weights, loss, gradient, 0, converged=True)
-    return replace(before, weights=weights, ended=ended, loss=loss)
+    point, capped = np.array([beta]), beta in (0.0, MOST_INVERSE)
+    gradient = 0.0 if capped else abs(slope(beta))
+    return Minimum(point, votes.mean_loss(point, nothing), gradient, 0, converged=True)
 
 
 def _penalised(
@@ -397,8 +383,8 @@ def _penalised(
     regularization: tuple[float, float],
     start: Floats,
     tolerance: float = FLAT_OF_MANY,
-) -> LogitMap:
-    """Return the map of vector or matrix scaling under penalties; its `loss` is not filled in."""
+) -> tuple[Floats, Floats, Minimum]:
+    """Return weights and intercept of vector or matrix scaling under penalties."""
     classes = votes.logits.shape[1]
     shape = (classes,) if method == "vector" else (classes, classes)
     intercept_penalty = regularization[0] / classes
@@ -422,14 +408,7 @@ def _penalised(
     weights, intercept = found.point[:-classes].reshape(shape), found.point[-classes:]
     if regularization[0] == 0.0:
         intercept = intercept - float(np.cumsum(intercept)[-1]) / classes
-    return LogitMap(
-        method=method,
-        weights=weights,
-        intercept=intercept,
-        ended=found,
-        loss=0.0,
-        regularization=regularization,
-    )
+    return weights, intercept, found
 
 
 def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> tuple[float, float]:
@@ -456,7 +435,7 @@ def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> 
         apart, others = replace(votes, chosen=held), replace(votes, chosen=~held)
         start = identity
         for penalties in candidates:
-            fitted = _penalised(others, method, penalties, start, ROUGHLY_FLAT)
-            lost[penalties] += apart.likelihood(fitted.weights, fitted.intercept).loss
-            start = np.concatenate([fitted.weights.ravel(), fitted.intercept])
+            weights, intercept, _ = _penalised(others, method, penalties, start, ROUGHLY_FLAT)
+            lost[penalties] += apart.likelihood(weights, intercept).loss
+            start = np.concatenate([weights.ravel(), intercept])
     return min(lost, key=lambda penalties: (lost[penalties], penalties))

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Numbers
+from calibkit.arrays import Floats, Numbers, rows_by_group
 from calibkit.columns.weights import Unit
 from calibkit.maps.model import ScoreMap
 from calibkit.numerics.sums import cut, each_block
@@ -83,6 +83,13 @@ class Points(Struct, frozen=True, dict=True):
         each_block(share_classes, arrays, blocks, threads, [(size, high, low)] * len(blocks))
         return ones, zeros
 
+    def backwards(self) -> Points:
+        """Return the points in the opposite order."""
+        score, count, positive = (
+            own[::-1].copy() for own in (self.score, self.count, self.positive)
+        )
+        return replace(self, score=score, count=count, positive=positive)
+
     def clipped(self) -> int | float:
         """Return how many rows `linear` moves inside (0, 1)."""
         if self.scale != "probability":
@@ -95,12 +102,12 @@ def pooled(tally: Tally, scale: str) -> Points:
     """Return the points of all levels of a tally together."""
     if tally.levels == 1 and not tally.part.size:
         return Points(tally.score, tally.count, tally.positive, tally.unit, scale)
-    return _merged(tally, scale)
+    return merged(tally, scale)
 
 
 def parts_of(tally: Tally, parts: int, scale: str) -> list[Points]:
     """Return the points of each part of a dealt tally, all levels together."""
-    return [_merged(tally.where(tally.part == part), scale) for part in range(parts)]
+    return [merged(tally.where(tally.part == part), scale) for part in range(parts)]
 
 
 def together(parts: Sequence[Points]) -> Points:
@@ -111,18 +118,17 @@ def together(parts: Sequence[Points]) -> Points:
     )
     own, first = np.argsort(-score, kind="stable"), parts[0]
     whole = replace(first, score=score[own], count=count[own], positive=positive[own])
-    return _merged(whole, first.scale)
+    return merged(whole, first.scale)
 
 
 def by_level(tally: Tally) -> list[Tally]:
     """Return a tally of one level for each level."""
-    order = np.argsort(tally.level, kind="stable")
-    ends = np.cumsum(np.bincount(tally.level, minlength=tally.levels))
     one = np.zeros(tally.levels, np.uint16)
-    return [tally.where(own).coarser(one, 1) for own in np.split(order, ends[:-1])]
+    parts = rows_by_group(tally.level, tally.levels)
+    return [tally.where(own).coarser(one, 1) for own in parts]
 
 
-def _merged(own: Tally | Points, scale: str) -> Points:
+def merged(own: Tally | Points, scale: str) -> Points:
     """Return points with one entry for each run of equal scores."""
     starts = np.flatnonzero(np.append(True, own.score[1:] != own.score[:-1])[: own.score.size])
     count = np.add.reduceat(own.count, starts, dtype=np.int64)

@@ -27,6 +27,7 @@ from calibkit.maps.model import Candidate
 from calibkit.numerics.hashes import FOLD, salt_of
 from calibkit.options.calibrate import SCORE_METHODS, MapOptions
 from calibkit.runtime import progress
+from calibkit_kernels.metrics import CLIP
 
 METHODS: Final[Mapping[str, Method]] = {
     "beta": lines.BETA,
@@ -69,8 +70,6 @@ CANDIDATES: Final[Mapping[str, int]] = {
 #: they are where rows are few.  A quarter leaves perfect scores alone in about nine files of ten.
 BEHIND: Final = 1.0
 NONE_BEHIND: Final = 0.25
-#: Probabilities are moved so far inside (0, 1) for the logarithmic loss.
-_LEAST: Final = 1e-15
 
 
 def choose(
@@ -94,24 +93,11 @@ def choose(
     A choice looks at about `MOST_ROWS` rows: at a part of many rows, at few of them several times,
     for on few rows the choice would hang on how they were dealt.
 
-    Parameters
-    ----------
-    points
-        The rows.
-    deal
-        Takes a number of parts to which rows are dealt, and a seed; returns the points of the folds,
-        which are the first of these parts.
-    forward
-        Whether folds follow each other in time: there is one more, and each is judged by what came
-        before it.
-    once
-        Whether there is one way only to deal rows.
-    measure
-        What is compared, ``log_loss`` or ``brier``.
-    clip
-        How far results stay inside (0, 1); None: as the method says.
-    left_out
-        Candidates that are not for the caller, and why.
+    `deal` takes a number of parts to which rows are dealt, and a seed, and returns the points of the
+    folds, which are the first of these parts.  `forward`: folds follow each other in time, so that
+    there is one more, and each is judged by what came before it; `once`: there is one way only to deal
+    rows.  `measure` is what is compared, ``log_loss`` or ``brier``; results stay `clip` inside (0, 1),
+    None: as the method says; `left_out` are candidates that are not for the caller, and why.
     """
     rows, positives = float(points.rows), float(points.positives)
     times = 1 if forward or once else max(1, min(TIMES, int(MOST_ROWS // max(rows, 1.0))))
@@ -156,7 +142,7 @@ def _judged(
         except DataError as error:
             return str(error)
         value = method.mapped(one, own.score, own.scale, options.workers)[0]
-        near = value.clip(_LEAST, 1.0 - _LEAST)
+        near = value.clip(CLIP, 1.0 - CLIP)
         losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
         weights.append(own.weights(options.workers))
     all_losses, weight = np.hstack(losses), np.hstack(weights)

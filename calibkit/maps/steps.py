@@ -168,8 +168,7 @@ def _falling(points: Points, a: float, b: float) -> tuple[Floats, Points]:
     g = _line(a, b, points.scale)(points.score)
     if a >= 0.0:
         return g, points
-    backwards = (points.score[::-1], points.count[::-1].copy(), points.positive[::-1].copy())
-    return g[::-1].copy(), Points(*backwards, points.unit, points.scale)
+    return g[::-1].copy(), points.backwards()
 
 
 def _bin_means(g: Floats, points: Points, edges: Floats) -> Floats:

@@ -142,10 +142,7 @@ class ConfusionMeasure(Struct, frozen=True, kw_only=True):
     def read(self, name: str, text: str, option: str) -> tuple[Bound, ...]:
         """Return the parameters in the text that follows a measure's name and a colon.
 
-        Raises
-        ------
-        UsageError
-            The wrong number of parameters, or impossible ones.
+        Raises `UsageError` for the wrong number of parameters, or impossible ones.
         """
         texts = text.split(",") if text else []
         if len(texts) != len(self.parameters):
@@ -162,7 +159,6 @@ class ConfusionMeasure(Struct, frozen=True, kw_only=True):
 
 
 def _share(meaning: str, above: str, below: str, **more: Any) -> ConfusionMeasure:
-    """Return the measure that is a share of rows."""
     return ConfusionMeasure(
         meaning=meaning,
         formula=lambda c: c.ratio(c.sum(above), c.sum(below)),

@@ -14,12 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import polars as pl
 
-from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s, distinct_values
+from calibkit.arrays import Int64s, Numbers, UInt8s, UInt64s, blocks, distinct_values
 from calibkit_kernels import draws as kernels
 
 #: What stands for no value: the bits of no number that a file holds.
@@ -50,8 +50,7 @@ def data_hash(columns: Mapping[str, Numbers], times: Int64s | None = None) -> st
     """
     size = next(iter(columns.values())).size
     total = 0
-    for start in range(0, size, _BLOCK):
-        rows = slice(start, start + _BLOCK)
+    for rows in blocks(size, _BLOCK):
         hashes = row_hashes(columns, rows)
         if times is not None:
             hashes *= times[rows].view(np.uint64)
@@ -102,8 +101,7 @@ def hash_rows(frame: pl.DataFrame) -> int:
     column counts by its name, wherever it stands.
     """
     total = 0
-    for start in range(0, frame.height, _FRAME_BLOCK):
-        block = frame.slice(start, _FRAME_BLOCK)
+    for block in frame.iter_slices(_FRAME_BLOCK):
         hashes = np.zeros(block.height, np.uint64)
         for name in sorted(block.columns):
             kernels.absorb(hashes, _words(block[name]), np.uint64(word_of(name)))
@@ -165,6 +163,12 @@ def word_of(text: str | bytes) -> int:
     """Return 64 bits that tell a text from others."""
     data = text.encode() if isinstance(text, str) else text
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "little")
+
+
+def text_numbers(texts: Iterable[str], order: Literal["little", "big"]) -> list[float]:
+    """Return whole numbers that float64 holds, each a hash of a text, its bytes in an order."""
+    digests = (blake2b(text.encode(), digest_size=6).digest() for text in texts)
+    return [float(int.from_bytes(digest, order)) for digest in digests]
 
 
 #: What is drawn: numbers that stand for purposes.

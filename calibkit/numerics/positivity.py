@@ -66,12 +66,8 @@ def expected_true_positivity(
 
     Arora et al., theorems E.2 and E.4 (a).  Equals the expected positivity of test rows (theorem E.3).
 
-    Raises
-    ------
-    DataError
-        For a train score outside [0, 1], negative or infinite evidence, NaN.
-    UsageError
-        For a prior that is not positive, or tau outside 1e-12 to 1e12.
+    Raises `DataError` for a train score outside [0, 1], negative or infinite evidence, NaN;
+    `UsageError` for a prior that is not positive, or tau outside 1e-12 to 1e12.
 
     Examples
     --------
@@ -141,10 +137,7 @@ def train_score(score: ArrayLike, evidence: ArrayLike, *, model_prior: Prior) ->
     outside is moved to the end of the interval.  Without evidence (n = 0) the score says nothing about
     training.
 
-    Raises
-    ------
-    DataError
-        For a score that cannot be reached with this evidence and prior.
+    Raises `DataError` for a score that cannot be reached with this evidence and prior.
 
     Examples
     --------
@@ -236,11 +229,7 @@ def _raised(z: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def _series(coefficients: tuple[float, ...], z: Floats) -> Floats:
-    square = 1 / (z * z)
-    total = np.full_like(z, coefficients[-1])
-    for coefficient in coefficients[-2::-1]:
-        total = total * square + coefficient
-    return total
+    return np.asarray(np.polyval(coefficients[::-1], 1 / (z * z)), np.float64)
 
 
 def _entropy_term(z: Floats) -> Floats:

@@ -112,11 +112,10 @@ def quasi_newton(evaluate: Evaluate, start: Floats, *, tolerance: float = kernel
             return Minimum(point, value, largest, taken, converged=True)
         direction = _direction(gradient, steps)
         slope = dot(gradient, direction)
-        if slope >= 0.0:
-            steps.clear()
-            direction, slope = -gradient, -dot(gradient, gradient)
         first = 1.0 if steps else min(1.0, 1.0 / largest)
-        found = _line_search(evaluate, point, value, direction, slope, first)
+        found = None
+        if slope < 0.0:
+            found = _line_search(evaluate, point, value, direction, slope, first)
         if found is None:
             if not steps:  # not even along the gradient: rounding is all that is left
                 return Minimum(point, value, largest, taken, converged=True)

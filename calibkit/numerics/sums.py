@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers, blocks
 from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
 
 #: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.
@@ -56,10 +56,7 @@ class ExactSum(Struct):
     def add(self, values: Numbers, times: Numbers | None = None) -> None:
         """Add finite values, of any float or integer type that float64 holds; with `times` products.
 
-        Raises
-        ------
-        ValueError
-            For an infinity or NaN, or columns of different lengths.
+        Raises `ValueError` for an infinity or NaN, or columns of different lengths.
         """
         base, (total,) = _sums_of(values, times)
         self.units += total << (base - LEAST_PRODUCT)
@@ -122,8 +119,7 @@ def _sums_of(
     base, width = _window(columns)
     first, second = (*columns, NO_FACTORS)[:2]
     totals = [0] * groups
-    for start in range(0, first.size, _MOST_ADDED):
-        own = slice(start, start + _MOST_ADDED)
+    for own in blocks(first.size, _MOST_ADDED):
         bins = np.zeros((groups, width, 2), np.int64)
         add_columns(first[own], second[own], codes[own], base, bins)
         totals = [total + bins_total(part) for total, part in zip(totals, bins, strict=True)]

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from calibkit.arrays import Floats, Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers, blocks
 from calibkit_kernels.classes import UNITS_PER_ONE, add_bin_sums
 
 #: How many equal bins of [0, 1] a calibration loss has.
@@ -50,9 +50,7 @@ class Targets(Struct, frozen=True):
 
 def _blocks(matrix: Numbers) -> Iterator[slice]:
     """Yield rows of a matrix that stay in the cache while they are worked on."""
-    rows = max(1, _BLOCK_CELLS // max(1, matrix.shape[1]))
-    for start in range(0, matrix.shape[0], rows):
-        yield slice(start, start + rows)
+    return blocks(matrix.shape[0], max(1, _BLOCK_CELLS // max(1, matrix.shape[1])))
 
 
 class BinSums(Struct, frozen=True):
@@ -143,27 +141,20 @@ def disagreement_targets(phi: Floats, counts: Int64s) -> Targets:
 class Losses(Struct, frozen=True):
     """The losses of each target, one number a target; sums over classes are sums over targets.
 
-    Attributes
-    ----------
-    squared
-        Mean squared difference of prediction and a single rater's say; unbiased.
-    epistemic, epistemic_plugin
-        Mean squared difference of prediction and what raters say on average: unbiased, and with
-        the observed share in its place.  The first may be negative.
-    calibration, calibration_plugin
-        The part of it that bins of equal prediction show: debiased for the scatter of the bins'
-        mean labels, and not.  A bin with one row counts 0 when debiased.  What is left of the
-        epistemic loss is the dispersion loss.
-    gaps
-        Targets x bins: mean label minus mean prediction, 0 in empty bins.
+    What is left of the epistemic loss without that of calibration is the dispersion loss.
     """
 
+    #: Mean squared difference of prediction and a single rater's say; unbiased.
     squared: Floats
+    #: Mean squared difference of prediction and what raters say on average: unbiased (it may be
+    #: negative), and with the observed share in its place.
     epistemic: Floats
     epistemic_plugin: Floats
+    #: The part of it that bins of equal prediction show: debiased for the scatter of the bins' mean
+    #: labels (a bin with one row counts 0), and not.
     calibration: Floats
     calibration_plugin: Floats
-    gaps: Floats
+    gaps: Floats  # targets x bins: mean label minus mean prediction, 0 in empty bins
 
 
 def losses(sums: BinSums) -> Losses:

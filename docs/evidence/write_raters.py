@@ -7,6 +7,7 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 from pages import arguments, fill, prototype, sections, table
 from raters_mds import table_2
@@ -16,7 +17,6 @@ from calibkit.files.sources import Source, open_source
 from calibkit.maps.class_rows import RaterOptions, RaterRows, read_window
 from calibkit.measures.classes import Judged, ensemble, measure
 from calibkit.methods.raters import run as alpha
-from calibkit.methods.raters.application import predict
 from calibkit.numerics.votes import (
     bin_sums,
     class_targets,
@@ -95,11 +95,18 @@ def predicted(
     options = STRENGTHS[strength]
     chosen = replace(options or AlphaOptions(), probs=f"{network}_*", map=logit_map)
     model = alpha.fit(chosen, opened(data, "calib")).model
-    prediction = next(iter(test.predictions.values()))
-    probabilities, alpha0, phi = predict(model, prediction, test.others, test.where)
+    found = model.apply(pl.read_parquet(test.source.paths[0]))
+    probabilities = next(iter(test.predictions.values()))
+    if model.calibrates:
+        probabilities = found.select(f"calibrated_{name}" for name in model.classes).to_numpy()
     if options is None:
         return probabilities, None, predicted_disagreement(probabilities)
-    return probabilities, alpha0, phi
+    about = (f"disagreement_{name}" for name in model.classes)
+    return (
+        probabilities,
+        found["alpha0"].to_numpy(),
+        found.select("disagreement", *about).to_numpy(),
+    )
 
 
 def judged(

@@ -13,15 +13,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Int64s
 from .distributions import normal_cdf, normal_density
 from .draws import uniform
 from .rates import pool_rates
-
-Floats = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 #: From this mean on a Poisson number is drawn as a rounded normal one, corrected for skewness.
 _MANY = 24.0

@@ -19,12 +19,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
+from .arrays import Floats, Int64s
 
 #: Rows whose sums are taken together before they join the total.
 BLOCK_ROWS = 4096
@@ -98,7 +95,7 @@ def softmax_rows(scores: Floats, out: Floats) -> None:
 
 
 @kernel
-def softmax_residuals(scores: Floats, counts: Counts, residual: Floats) -> float:
+def softmax_residuals(scores: Floats, counts: Int64s, residual: Floats) -> float:
     """Return the cost of votes under softmax probabilities; fill in its derivative in the scores.
 
     The cost is minus the sum over rows and classes of votes times ln softmax(scores); the residual
@@ -150,7 +147,7 @@ def fixed(value: float) -> int:
 
 @kernel
 def add_bin_sums(
-    prediction: Floats, label: Floats, excess: Floats, edges: Floats, sums: Counts
+    prediction: Floats, label: Floats, excess: Floats, edges: Floats, sums: Int64s
 ) -> None:
     """Add rows to the sums of each target and bin of its prediction.
 
@@ -240,7 +237,7 @@ def log_rising(x: float, n: int) -> tuple[float, float]:
 
 @kernel
 def histogram_costs(
-    probabilities: Floats, counts: Counts, log_strength: Floats, cost: Floats, slope: Floats
+    probabilities: Floats, counts: Int64s, log_strength: Floats, cost: Floats, slope: Floats
 ) -> None:
     """Fill in what each histogram costs, and the derivative in the logarithm of its strength.
 

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Int64s
 from .distributions import normal_cdf
 from .rates import product_halves
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 #: The criteria, as ``rules[0]`` names them.
 GINI, ENTROPY, AUC, NEWTON = range(4)

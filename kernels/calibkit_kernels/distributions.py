@@ -22,13 +22,8 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ._jit import kernel
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from .arrays import Floats, Int64s
 
 _ROOT_TWO_PI = 2.5066282746310002
 _LOG_ROOT_TWO_PI = 0.91893853320467267
@@ -102,8 +97,6 @@ def normal_cdf(z: float) -> float:
 def normal_quantile(p: float) -> float:
     """Return the z with ``normal_cdf(z) == p``: infinite at 0 and 1, NaN outside [0, 1].
 
-    Notes
-    -----
     Halley steps from a rational guess (Hastings, Approximations for digital computers, 1955): in
     the middle on Phi - 1/2, whose series has positive terms only, in the tails on the logarithm.
     """
@@ -150,7 +143,6 @@ def _tail_quantile(log_tail: float, z: float) -> float:
     return z
 
 
-_HALF_LOG_TWO_PI = 0.9189385332046727
 #: Stands in for a zero in a continued fraction.
 _TINY = 1e-300
 
@@ -164,7 +156,7 @@ def stirling_error(n: float) -> float:
             log_factorial += math.log(k)
         if n == 0.0:
             return 0.0
-        return log_factorial - ((n + 0.5) * math.log(n) - n + _HALF_LOG_TWO_PI)
+        return log_factorial - ((n + 0.5) * math.log(n) - n + _LOG_ROOT_TWO_PI)
     square = n * n
     return (1.0 / 12 - (1.0 / 360 - (1.0 / 1260 - 1.0 / (1680 * square)) / square) / square) / n
 
@@ -209,7 +201,7 @@ def log_probability(k: float, n: float, p: float, q: float) -> float:
         return n * (log_complement(q) if q < p else math.log(p))
     spread = stirling_error(n) - stirling_error(k) - stirling_error(n - k)
     away = deviance(k, n * p) + deviance(n - k, n * q)
-    return spread - away - 0.5 * math.log(k * ((n - k) / n)) - _HALF_LOG_TWO_PI
+    return spread - away - 0.5 * math.log(k * ((n - k) / n)) - _LOG_ROOT_TWO_PI
 
 
 @kernel

@@ -16,16 +16,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Int64s, Numbers, UInt8s, UInt16s, UInt64s
 from .distributions import log_probability
-
-Words = NDArray[np.uint64]
-Bytes = NDArray[np.uint8]
-Counts = NDArray[Any]
-Int64s = NDArray[np.int64]
-Parts = NDArray[np.uint8]
 
 #: An odd constant: how the draws of one key differ.
 _DRAW_STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -40,7 +34,7 @@ def mix(word: np.uint64) -> np.uint64:
 
 
 @kernel
-def absorb(hashes: Words, words: Words, salt: np.uint64) -> None:
+def absorb(hashes: UInt64s, words: UInt64s, salt: np.uint64) -> None:
     """Fold one column's bit patterns into the running hash of each row."""
     for i in range(words.size):
         hashes[i] = mix(hashes[i] ^ mix(words[i] + salt))
@@ -54,7 +48,7 @@ def uniform(key: np.uint64, draw: int | np.int64) -> float:
 
 
 @kernel
-def number_rows(hashes: Words) -> None:
+def number_rows(hashes: UInt64s) -> None:
     """Turn sorted runs of equal hashes into keys: a hash mixed with the row's number in its run."""
     before, number = np.uint64(0), 0
     for i in range(hashes.size):
@@ -65,7 +59,7 @@ def number_rows(hashes: Words) -> None:
 
 
 @kernel
-def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
+def keyed_folds(keys: UInt64s, salt: np.uint64, folds: int, out: UInt8s) -> None:
     """Write a number from 0 to `folds` - 1 for each key, all equally likely.
 
     `salt` says what the numbers are for.
@@ -75,7 +69,7 @@ def keyed_folds(keys: Words, salt: np.uint64, folds: int, out: Bytes) -> None:
 
 
 @kernel
-def keyed_counts(keys: Words, salt: np.uint64, steps: Words, out: Bytes) -> None:
+def keyed_counts(keys: UInt64s, salt: np.uint64, steps: UInt64s, out: UInt8s) -> None:
     """Write for each key how many of the rising `steps` its random word reaches."""
     for i in range(keys.size):
         word, count = mix(keys[i] ^ salt), 0
@@ -164,14 +158,14 @@ def deal_rows(rows: int, key: np.uint64, left: int, room: Int64s, dealt: Int64s)
 
 @kernel
 def deal_entries(
-    bits: Counts,
-    level: NDArray[np.uint16],
-    count: Counts,
-    positive: Counts,
+    bits: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
     parts: int,
     kept: int,
     seed: np.uint64,
-) -> tuple[Counts, NDArray[np.uint16], Counts, Counts, Parts]:
+) -> tuple[Numbers, UInt16s, Numbers, Numbers, UInt8s]:
     """Deal the rows of a tally to parts of equal size (the first ones hold one row more).
 
     `bits` are the bit patterns of the scores, uint32 or uint64.  Returned are those of the entries of

@@ -14,12 +14,9 @@ stay within 2^62 either way, so that nothing overflows.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from .arrays import Floats, Int64s
 
 
 @kernel

@@ -9,22 +9,16 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from .logistic import BLOCK, add_blocks, plane_sums, spread
 from .maps import expit_of, knots_reached
 from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Ends = NDArray[np.int32]
-Cells = NDArray[np.int32]
-Labels = NDArray[np.uint8]
-
 
 @kernel
-def rows_by_leaf(leaf: Ends, spans: Int64s, out: Ends) -> None:
+def rows_by_leaf(leaf: Int32s, spans: Int64s, out: Int32s) -> None:
     """Write the rows sorted by leaf, those of a leaf in their own order, and where each leaf stands.
 
     Rows whose leaf is negative are left out.  `spans` gets the first row and the end of each leaf.
@@ -47,9 +41,9 @@ def rows_by_leaf(leaf: Ends, spans: Int64s, out: Ends) -> None:
 @kernel
 def fit_leaf_lines(
     score: Floats,
-    label: Labels,
+    label: UInt8s,
     weight: Floats,
-    order: Ends,
+    order: Int32s,
     spans: Int64s,
     starts: Floats,
     room: Floats,
@@ -155,7 +149,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
 
 
 @kernel
-def score_losses(score: Floats, label: Labels, weight: Floats, out: Floats) -> None:
+def score_losses(score: Floats, label: UInt8s, weight: Floats, out: Floats) -> None:
     """Write the weighted log loss of each row under its linear score."""
     for i in range(score.size):
         out[i] = weight[i] * label_loss(score[i], label[i] == 1)
@@ -163,7 +157,7 @@ def score_losses(score: Floats, label: Labels, weight: Floats, out: Floats) -> N
 
 @kernel
 def probability_losses(
-    probability: Floats, label: Labels, weight: Floats, least: float, out: Floats
+    probability: Floats, label: UInt8s, weight: Floats, least: float, out: Floats
 ) -> None:
     """Write the weighted log loss of each row; probabilities are kept `least` from 0 and 1."""
     for i in range(probability.size):
@@ -185,7 +179,7 @@ def sum_in_order(values: Floats) -> float:
 
 @kernel
 def cell_gaps(
-    probability: Floats, label: Labels, weight: Floats, leaf: Ends, bins: int, cells: Floats
+    probability: Floats, label: UInt8s, weight: Floats, leaf: Int32s, bins: int, cells: Floats
 ) -> tuple[float, float, int]:
     """Return the largest and the mean gap of the cells (leaf, bin of probability), and their number.
 
@@ -219,7 +213,7 @@ def cell_gaps(
 
 
 @kernel
-def leaf_probabilities(score: Floats, leaf: Ends, lines: Floats, out: Floats) -> None:
+def leaf_probabilities(score: Floats, leaf: Int32s, lines: Floats, out: Floats) -> None:
     """Write the probability of each row under the map ``a score + b`` of its leaf."""
     for i in range(score.size):
         out[i] = expit_of(lines[leaf[i], 0] * score[i] + lines[leaf[i], 1])
@@ -227,7 +221,7 @@ def leaf_probabilities(score: Floats, leaf: Ends, lines: Floats, out: Floats) ->
 
 @kernel
 def leaf_steps(
-    score: Floats, leaf: Ends, starts: Int64s, knots: Floats, values: Floats, out: Floats
+    score: Floats, leaf: Int32s, starts: Int64s, knots: Floats, values: Floats, out: Floats
 ) -> None:
     """Write the value of the greatest knot of each row's leaf up to its score, the first below all.
 
@@ -242,13 +236,11 @@ def leaf_steps(
 def label_loss(score: float, positive: bool) -> float:
     """Return the log loss of one label under a linear score, without overflow."""
     away = -score if positive else score
-    if away > 0.0:
-        return away + math.log1p(math.exp(-away))
-    return math.log1p(math.exp(away))
+    return max(away, 0.0) + math.log1p(math.exp(-abs(away)))
 
 
 @kernel
-def newton_rows(score: Floats, label: Labels, weight: Int64s, out: Int64s, scale: float) -> None:
+def newton_rows(score: Floats, label: UInt8s, weight: Int64s, out: Int64s, scale: float) -> None:
     """Write weight, gradient and Hessian of each row, the latter two in units of ``1 / scale``.
 
     The gradient is that of the log likelihood: label minus probability.
@@ -262,14 +254,14 @@ def newton_rows(score: Floats, label: Labels, weight: Int64s, out: Int64s, scale
 
 
 @kernel
-def move_scores(score: Floats, ends: Ends, steps: Floats) -> None:
+def move_scores(score: Floats, ends: Int32s, steps: Floats) -> None:
     """Apply the map ``a score + b`` of the node that each row ends in; `steps` holds (a, b)."""
     for i in range(score.size):
         score[i] = steps[ends[i], 0] * score[i] + steps[ends[i], 1]
 
 
 @kernel
-def total_loss(score: Floats, label: Labels, weight: Int64s) -> float:
+def total_loss(score: Floats, label: UInt8s, weight: Int64s) -> float:
     """Return the weighted sum of the log losses of rows, in the order given."""
     loss = 0.0
     for i in range(score.size):
@@ -281,9 +273,9 @@ def total_loss(score: Floats, label: Labels, weight: Int64s) -> float:
 @kernel
 def add_probabilities(
     score: Floats,
-    part: Ends,
-    ends: Ends,
-    above: Ends,
+    part: Int32s,
+    ends: Int32s,
+    above: Int32s,
     lines: Floats,
     shrinkages: Floats,
     out: Floats,
@@ -320,13 +312,13 @@ NEITHER = 65_535
 
 @kernel
 def count_cells(
-    order: Ends,
+    order: Int32s,
     spans: Int64s,
-    children: Ends,
-    codes: NDArray[np.uint16],
+    children: Int32s,
+    codes: UInt16s,
     mass: Floats,
     places: Int64s,
-    cells: Cells,
+    cells: Int32s,
     sums: Floats,
 ) -> None:
     """Write the sums of the rows of each node, cell by cell, those of inner nodes too.
@@ -360,7 +352,7 @@ def count_cells(
 
 
 @kernel
-def merge_cells(left: Int64s, right: Int64s, filled: int, cells: Cells, sums: Floats) -> int:
+def merge_cells(left: Int64s, right: Int64s, filled: int, cells: Int32s, sums: Floats) -> int:
     """Write the entries of two nodes together from `filled` on; return where they end."""
     i, j = left[0], right[0]
     while i < left[1] or j < right[1]:
@@ -377,7 +369,7 @@ def merge_cells(left: Int64s, right: Int64s, filled: int, cells: Cells, sums: Fl
 
 @kernel
 def fit_cell_lines(
-    score: Floats, places: Int64s, cells: Cells, sums: Floats, parents: Cells, out: Floats
+    score: Floats, places: Int64s, cells: Int32s, sums: Floats, parents: Int32s, out: Floats
 ) -> None:
     """Write Platt's map of each node as `fit_leaf_lines` does, from known rows by cell.
 
@@ -403,7 +395,7 @@ def fit_cell_lines(
 def cell_gains(
     score: Floats,
     places: Int64s,
-    cells: Cells,
+    cells: Int32s,
     sums: Floats,
     lines: Floats,
     shrinkages: Floats,

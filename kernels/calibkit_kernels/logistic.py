@@ -11,20 +11,14 @@ Its ``lines`` have one row a level, (a, g), and a last row (centre, scale): they
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Numbers, Singles, UInt8s, UInt16s, UInt64s
 from .classes import dot
-
-Floats = NDArray[np.float64]
-Singles = NDArray[np.float32]
-Counts = NDArray[Any]
-Int64s = NDArray[np.int64]
-Levels = NDArray[np.uint16]
-Parts = NDArray[np.uint8]
+from .sorting import falling_key
 
 #: Points summed together.
 BLOCK: Final = 16_384
@@ -168,8 +162,8 @@ def thin_points(
 
 @kernel
 def share_classes(
-    count: Counts,
-    positive: Counts,
+    count: Numbers,
+    positive: Numbers,
     ones: Floats,
     zeros: Floats,
     size: float,
@@ -216,16 +210,16 @@ def newton_sums(
     return loss
 
 
-_SIGN = np.uint32(0x80000000)
+_SIGN = np.uint64(0x80000000)
 
 
 @kernel
 def moment_sums(
-    score: Counts,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    part: Parts,
+    score: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
+    part: UInt8s,
     lines: Floats,
     excluded: int,
     out: Floats,
@@ -247,11 +241,11 @@ def moment_sums(
 
 @kernel
 def surface_sums(
-    score: Counts,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    part: Parts,
+    score: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
+    part: UInt8s,
     lines: Floats,
     excluded: int,
     out: Floats,
@@ -281,11 +275,11 @@ def surface_sums(
 
 @kernel
 def surface_words(
-    regressor: Counts,
-    level: Levels,
-    part: Parts,
+    regressor: Numbers,
+    level: UInt16s,
+    part: UInt8s,
     values: Singles,
-    out: NDArray[np.uint64],
+    out: UInt64s,
     lines: Floats,
     excluded: int,
     first: int,
@@ -310,18 +304,17 @@ def surface_words(
     bits = values.view(np.uint32)
     for k in range(size):
         i = out[k]
-        b = bits[i]
-        key = np.uint64(b) if b & _SIGN else np.uint64(~b & (_SIGN - np.uint32(1)))
+        key = falling_key(np.uint64(bits[i]), _SIGN)
         out[k] = (i + np.uint64(first)) << np.uint64(32) | key
     return size
 
 
 @kernel
 def level_limits(
-    score: Counts,
+    score: Numbers,
     values: Singles,
-    level: Levels,
-    part: Parts,
+    level: UInt16s,
+    part: UInt8s,
     cut: float,
     excluded: int,
     out: Floats,

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Floats = NDArray[Any]
-Out = NDArray[np.float64]
-Int64s = NDArray[np.int64]
+from .arrays import Floats, Int64s, Numbers, UInt16s
 
 #: Probabilities are moved this far inside (0, 1) where a fit takes their logit.
 LEAST = 1e-6
@@ -31,10 +26,8 @@ def logit(p: float) -> float:
 @kernel
 def expit_of(z: float) -> float:
     """Return ``1 / (1 + exp(-z))``, also of infinite z."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + math.exp(-z))
-    power = math.exp(z)
-    return power / (1.0 + power)
+    small = math.exp(-abs(z))
+    return (1.0 if z >= 0.0 else small) / (1.0 + small)
 
 
 @kernel
@@ -44,7 +37,7 @@ def inside(p: float, least: float) -> float:
 
 
 @kernel
-def log_odds(score: Floats, least: float, out: Out) -> None:
+def log_odds(score: Numbers, least: float, out: Floats) -> None:
     """Write the logit of each probability, moved `least` inside (0, 1) first."""
     for i in range(score.size):
         out[i] = logit(inside(float(score[i]), least))
@@ -61,7 +54,7 @@ def parts_of(score: float, probability: bool, least: float) -> tuple[float, floa
 
 
 @kernel
-def log_parts(score: Floats, probability: bool, least: float, low: Out, high: Out) -> None:
+def log_parts(score: Numbers, probability: bool, least: float, low: Floats, high: Floats) -> None:
     """Write ln s to `low` and -ln(1 - s) to `high`, of probabilities or of their logits.
 
     Probabilities are moved `least` inside (0, 1) first; logits are taken as they are.
@@ -72,7 +65,7 @@ def log_parts(score: Floats, probability: bool, least: float, low: Out, high: Ou
 
 @kernel
 def line_map(
-    score: Floats, a: float, b: float, probability: bool, least: float, clip: float, out: Out
+    score: Numbers, a: float, b: float, probability: bool, least: float, clip: float, out: Floats
 ) -> None:
     """Write ``expit(a x + b)``, moved `clip` inside (0, 1).
 
@@ -87,7 +80,7 @@ def line_map(
 
 @kernel
 def beta_map(
-    score: Floats, line: Out, probability: bool, least: float, clip: float, out: Out
+    score: Numbers, line: Floats, probability: bool, least: float, clip: float, out: Floats
 ) -> None:
     """Write ``expit(a ln s - b ln(1 - s) + c)``, moved `clip` inside (0, 1).
 
@@ -101,7 +94,13 @@ def beta_map(
 
 @kernel
 def spline_map(
-    score: Floats, knots: Out, pieces: Out, probability: bool, least: float, clip: float, out: Out
+    score: Numbers,
+    knots: Floats,
+    pieces: Floats,
+    probability: bool,
+    least: float,
+    clip: float,
+    out: Floats,
 ) -> None:
     """Write ``expit(level + d (slope + bend d))``, moved `clip` inside (0, 1).
 
@@ -123,7 +122,7 @@ def spline_map(
 
 
 @kernel
-def knots_reached(x: float, knots: Floats, low: int, high: int) -> int:
+def knots_reached(x: float, knots: Numbers, low: int, high: int) -> int:
     """Return the number of the first rising knot above x, from `low` on; `high` if there is none."""
     while low < high:
         middle = (low + high) >> 1
@@ -135,7 +134,7 @@ def knots_reached(x: float, knots: Floats, low: int, high: int) -> int:
 
 
 @kernel
-def bucket_of(x: float, knots: Out, buckets: int) -> int:
+def bucket_of(x: float, knots: Floats, buckets: int) -> int:
     """Return the bucket of a score, of many of equal width between the first and the last knot.
 
     It never falls as the score rises, so that only knots of one bucket need to be compared.
@@ -149,7 +148,7 @@ def bucket_of(x: float, knots: Out, buckets: int) -> int:
 
 
 @kernel
-def bucket_starts(knots: Out, out: Int64s) -> None:
+def bucket_starts(knots: Floats, out: Int64s) -> None:
     """Write how many knots are in the buckets before each one; the number of knots at the end."""
     out[:] = 0
     for i in range(knots.size):
@@ -159,7 +158,9 @@ def bucket_starts(knots: Out, out: Int64s) -> None:
 
 
 @kernel
-def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float, out: Out) -> None:
+def step_map(
+    score: Numbers, knots: Floats, values: Floats, starts: Int64s, clip: float, out: Floats
+) -> None:
     """Write the value of the greatest knot at or below each score, moved `clip` inside (0, 1).
 
     Below all knots the first value holds: `values` has one entry more than `knots`, the first.
@@ -172,7 +173,7 @@ def step_map(score: Floats, knots: Out, values: Out, starts: Int64s, clip: float
 
 
 @kernel
-def mass_outside(value: Floats, count: Floats, low: float, high: float) -> int:
+def mass_outside(value: Numbers, count: Numbers, low: float, high: float) -> int:
     """Return how many rows have a value below `low` or above `high`."""
     rows = np.int64(0)
     for i in range(value.size):
@@ -182,7 +183,7 @@ def mass_outside(value: Floats, count: Floats, low: float, high: float) -> int:
 
 
 @kernel
-def margins(score: Floats, level: NDArray[np.uint16], thresholds: Out, probability: bool) -> Out:
+def margins(score: Numbers, level: UInt16s, thresholds: Floats, probability: bool) -> Floats:
     """Return score minus the threshold of its level, as a difference of logits for probabilities.
 
     Equal values give 0.  NaN where the threshold is NaN (never) or -inf (always).

@@ -23,22 +23,16 @@ over the rows serves every sigma (Blasiok, Nakkiran, Smooth ECE, 2023, section 3
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Numbers
 from .maps import expit_of
-
-Counts = NDArray[Any]
-Floats = NDArray[Any]
-Float64s = NDArray[np.float64]
-Int64s = NDArray[np.int64]
 
 
 @kernel
-def ranking_sums(count: Counts, positive: Counts, rows: int, hits: int) -> tuple[float, float]:
+def ranking_sums(count: Numbers, positive: Numbers, rows: int, hits: int) -> tuple[float, float]:
     """Return twice the pairs ranked right, and the sum of precision over positive rows.
 
     A pair is a negative row with a positive row above it; one beside it counts half.  The precision of
@@ -59,7 +53,7 @@ def ranking_sums(count: Counts, positive: Counts, rows: int, hits: int) -> tuple
 
 
 @kernel
-def precision_integral(count: Counts, positive: Counts, rows: int, hits: int) -> float:
+def precision_integral(count: Numbers, positive: Numbers, rows: int, hits: int) -> float:
     """Return the precision that positive rows meet, where rows of equal score come in random order.
 
     Of a positive rows among d of equal score, a share x from 0 to 1 is selected with as large a share
@@ -82,14 +76,14 @@ def precision_integral(count: Counts, positive: Counts, rows: int, hits: int) ->
 
 @kernel
 def delong_shares(
-    count: Counts,
-    positive: Counts,
+    count: Numbers,
+    positive: Numbers,
     rows: int,
     hits: int,
     positives: int,
     negatives: int,
-    plus: Float64s,
-    minus: Float64s,
+    plus: Floats,
+    minus: Floats,
 ) -> None:
     """Write the structural components of the AUC, of which `positives` and `negatives` are above 0.
 
@@ -107,7 +101,7 @@ def delong_shares(
 
 
 @kernel
-def precision_steps(count: Counts, positive: Counts, rows: int, hits: int) -> tuple[float, float]:
+def precision_steps(count: Numbers, positive: Numbers, rows: int, hits: int) -> tuple[float, float]:
     """Return what `precision_shares` needs of the stretches below: two sums over positive rows.
 
     With N the rows and T the positive rows down to a row's score: the sums of 1 / N and T / N^2.
@@ -126,14 +120,14 @@ def precision_steps(count: Counts, positive: Counts, rows: int, hits: int) -> tu
 
 @kernel
 def precision_shares(
-    count: Counts,
-    positive: Counts,
+    count: Numbers,
+    positive: Numbers,
     rows: int,
     hits: int,
     steps: float,
     falls: float,
-    plus: Float64s,
-    minus: Float64s,
+    plus: Floats,
+    minus: Floats,
 ) -> None:
     """Write by how much the sum of precision over positive rows grows with one more row.
 
@@ -157,7 +151,7 @@ def precision_shares(
 
 @kernel
 def log_losses(
-    probability: Floats, count: Counts, positive: Counts, plus: Float64s, minus: Float64s
+    probability: Numbers, count: Numbers, positive: Numbers, plus: Floats, minus: Floats
 ) -> None:
     """Write the logarithmic loss of a positive and of a negative row; 0 where there is none."""
     for i in range(probability.size):
@@ -167,7 +161,7 @@ def log_losses(
 
 
 @kernel
-def sum_of_squares(count: Counts, positive: Counts, plus: Float64s, minus: Float64s) -> float:
+def sum_of_squares(count: Numbers, positive: Numbers, plus: Floats, minus: Floats) -> float:
     """Return the sum over rows of the square of what they contribute."""
     total = 0.0
     for i in range(count.size):
@@ -182,14 +176,16 @@ CLIP = 1e-15
 
 
 @kernel
-def expit(score: Floats, out: Float64s) -> None:
+def expit(score: Numbers, out: Floats) -> None:
     """Write ``1 / (1 + exp(-score))``, also of infinite scores."""
     for i in range(score.size):
         out[i] = expit_of(float(score[i]))
 
 
 @kernel
-def loss_sums(probability: Floats, count: Counts, positive: Counts) -> tuple[float, float, float]:
+def loss_sums(
+    probability: Numbers, count: Numbers, positive: Numbers
+) -> tuple[float, float, float]:
     """Return the sums over rows of probability, logarithmic loss and squared error."""
     mass, log_loss, squares = 0.0, 0.0, 0.0
     for i in range(probability.size):
@@ -208,7 +204,7 @@ def loss_sums(probability: Floats, count: Counts, positive: Counts) -> tuple[flo
 
 @kernel
 def range_sums(
-    probability: Floats, count: Counts, positive: Counts
+    probability: Numbers, count: Numbers, positive: Numbers
 ) -> tuple[np.int64, np.int64, float]:
     """Return rows, positive rows and the sum of probabilities over rows."""
     rows, hits, mass = np.int64(0), np.int64(0), 0.0
@@ -220,7 +216,7 @@ def range_sums(
 
 
 @kernel
-def residual_moments(probability: Floats, count: Counts, positive: Counts, out: Float64s) -> None:
+def residual_moments(probability: Numbers, count: Numbers, positive: Numbers, out: Floats) -> None:
     """Add the moments of residuals about the middles of equal cells of [0, 1].
 
     ``out[c, m]`` takes the sum over rows in cell c of ``(label - p) * x**m / m!``, x being how far
@@ -238,7 +234,7 @@ def residual_moments(probability: Floats, count: Counts, positive: Counts, out: 
 
 
 @kernel
-def cosine_sums(middle: Float64s, moments: Float64s, out: Float64s) -> None:
+def cosine_sums(middle: Floats, moments: Floats, out: Floats) -> None:
     """Add to ``out[k]`` the sum of residuals times ``cos(pi k p)``, from moments about middles.
 
     Moments of order 0 alone stand for residuals at the middles themselves.
@@ -263,7 +259,7 @@ def cosine_sums(middle: Float64s, moments: Float64s, out: Float64s) -> None:
 
 
 @kernel
-def damped_series(coefficient: Float64s, sigma: float, out: Float64s) -> None:
+def damped_series(coefficient: Floats, sigma: float, out: Floats) -> None:
     """Write the smoothed residuals and their integral from 0 at equally spaced points of [0, 1].
 
     `coefficient` has the sums of residuals times ``cos(pi k p)``, by k; `sigma` is the width of the
@@ -288,7 +284,7 @@ def damped_series(coefficient: Float64s, sigma: float, out: Float64s) -> None:
 
 
 @kernel
-def absolute_integral(series: Float64s) -> float:
+def absolute_integral(series: Floats) -> float:
     """Return the integral of the absolute value of a function given by values and integral.
 
     Between two points of one sign it is the difference of the integrals; where the sign changes,

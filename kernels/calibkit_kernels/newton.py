@@ -10,13 +10,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ._jit import kernel
-
-Floats = NDArray[np.float64]
-Kinds = NDArray[np.int64]
+from .arrays import Floats, Int64s
 
 #: What a coordinate may do: move freely, stay at 0 or above, stay where it is.
 FREE, RISING, FIXED = range(3)
@@ -54,24 +49,14 @@ def begin(scale: float, slope: float, decrement: float, ridge: float, state: Flo
 
 @kernel
 def newton(
-    value: float, gradient: Floats, hessian: Floats, kinds: Kinds, points: Floats, state: Floats
+    value: float, gradient: Floats, hessian: Floats, kinds: Int64s, points: Floats, state: Floats
 ) -> int:
     """Take in the sums at the point ahead, and say what comes next: `GO`, `FOUND` or `STUCK`.
 
-    Parameters
-    ----------
-    value, gradient, hessian
-        At ``points[AHEAD]``; of the Hessian the lower half counts.
-    kinds
-        What each coordinate may do.
-    points
-        As many columns as variables, `MATRIX` rows more; begin with the start in `AHEAD`, 0 or above
-        where a coordinate has to be.
-    state
-        Eight numbers; see `begin`.
+    The sums are those at ``points[AHEAD]``; of the Hessian the lower half counts.  `kinds` says what
+    each coordinate may do.  `points` has as many columns as variables, `MATRIX` rows more, and begins
+    with the start in `AHEAD`, 0 or above where a coordinate has to be.  For `state` see `begin`.
 
-    Notes
-    -----
     Once the function is flat, the step that is known already gains the last digits: `AHEAD` is the
     minimum then, and `POINT` the last point of which the sums are known.
     """
@@ -112,7 +97,7 @@ def may_move(kind: int, place: float, slope: float) -> bool:
 
 @kernel
 def newton_step(
-    gradient: Floats, hessian: Floats, kinds: Kinds, ridge: float, points: Floats
+    gradient: Floats, hessian: Floats, kinds: Int64s, ridge: float, points: Floats
 ) -> float:
     """Write the Newton step from `POINT`, and return twice what it promises to gain.
 
@@ -171,7 +156,7 @@ def solve_cholesky(matrix: Floats, x: Floats) -> None:
 
 
 @kernel
-def move(points: Floats, kinds: Kinds, length: float) -> None:
+def move(points: Floats, kinds: Int64s, length: float) -> None:
     """Write the point ahead after a step of some length, which ends where it meets a bound."""
     met = -1
     for j in range(kinds.size):

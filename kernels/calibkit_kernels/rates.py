@@ -21,16 +21,10 @@ time.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Int64s = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-Counts = NDArray[Any]
+from .arrays import Bools, Floats, Int64s, Numbers
 
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
@@ -56,13 +50,8 @@ def compare_products(a: int, b: int, c: int, d: int) -> int:
     # Six roundings at most stand between the floats and the products: 1e-14 covers them.
     if abs(left - right) > 1e-14 * (left + right):
         return 1 if left > right else -1
-    left_high, left_low = product_halves(a, b)
-    right_high, right_low = product_halves(c, d)
-    if left_high != right_high:
-        return 1 if left_high > right_high else -1
-    if left_low != right_low:
-        return 1 if left_low > right_low else -1
-    return 0
+    ours, theirs = product_halves(a, b), product_halves(c, d)
+    return int(ours > theirs) - int(ours < theirs)
 
 
 @kernel
@@ -96,7 +85,9 @@ def largest_ratio(numerators: Int64s, denominators: Int64s, least: int) -> int:
 
 
 @kernel
-def pool_rates(count: Counts, positive: Counts, entries: Int64s, exact: bool, out: Counts) -> int:
+def pool_rates(
+    count: Numbers, positive: Numbers, entries: Int64s, exact: bool, out: Numbers
+) -> int:
     """Pool neighbours until rates fall strictly; return how many pools there are.
 
     Rows and positive rows come by falling score; pooling pools of stretches gives the pools of all.
@@ -158,7 +149,7 @@ def added_row_fits(
     corners: Int64s,
     weight: int,
     complement: bool,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Write the isotonic (rising) fit at each group with a positive row added to it, or 1 minus it.
 

@@ -15,18 +15,11 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Words = NDArray[np.uint64]
-Tags = NDArray[np.uint32]
-Counts = NDArray[np.int64]
-Bits = NDArray[Any]
-Int64s = NDArray[np.int64]
+from .arrays import Bools, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 
 # Eight bits keep the 256 write fronts in the first-level cache: measured twice as fast as eleven.
 _DIGIT_BITS = 8
@@ -36,7 +29,16 @@ NO_TAGS = np.empty(0, np.uint32)
 
 
 @kernel
-def falling_keys(bits: Bits, out: Words) -> tuple[np.uint64, np.uint64]:
+def falling_key(bits: np.uint64, sign: np.uint64) -> np.uint64:
+    """Return the falling-order key of a float's bit pattern, or the bit pattern of such a key.
+
+    `sign` is the sign bit.
+    """
+    return bits if bits & sign else ~bits & (sign - np.uint64(1))
+
+
+@kernel
+def falling_keys(bits: Numbers, out: UInt64s) -> tuple[np.uint64, np.uint64]:
     """Write the falling-order keys of the bit patterns of floats; equal floats have equal keys.
 
     Returned are the least and the greatest key, 2^64 - 1 and 0 where there is none.
@@ -44,8 +46,7 @@ def falling_keys(bits: Bits, out: Words) -> tuple[np.uint64, np.uint64]:
     sign = np.uint64(1) << np.uint64(8 * bits.itemsize - 1)
     least, greatest = ~np.uint64(0), np.uint64(0)
     for i in range(bits.size):
-        b = np.uint64(bits[i])
-        key = b if b & sign else ~b & (sign - np.uint64(1))
+        key = falling_key(np.uint64(bits[i]), sign)
         least, greatest = min(least, key), max(greatest, key)
         out[i] = key
     return least, greatest
@@ -53,9 +54,9 @@ def falling_keys(bits: Bits, out: Words) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def pack(
-    keys: Words,
-    level: NDArray[np.uint16],
-    label: NDArray[np.uint8],
+    keys: UInt64s,
+    level: UInt16s,
+    label: UInt8s,
     tag_bits: np.uint64,
     smallest: np.uint64,
 ) -> None:
@@ -67,7 +68,7 @@ def pack(
 
 
 @kernel
-def count_digits(words: Words, shift: np.uint64, mask: np.uint64, counts: Counts) -> None:
+def count_digits(words: UInt64s, shift: np.uint64, mask: np.uint64, counts: Int64s) -> None:
     """Add to `counts` how often each digit occurs."""
     for i in range(words.size):
         counts[(words[i] >> shift) & mask] += 1
@@ -75,13 +76,13 @@ def count_digits(words: Words, shift: np.uint64, mask: np.uint64, counts: Counts
 
 @kernel
 def scatter_pairs(
-    words: Words,
-    tags: Tags,
-    words_out: Words,
-    tags_out: Tags,
+    words: UInt64s,
+    tags: UInt32s,
+    words_out: UInt64s,
+    tags_out: UInt32s,
     shift: np.uint64,
     mask: np.uint64,
-    places: Counts,
+    places: Int64s,
 ) -> None:
     """Write each word, and its tag if there are tags, to the next place of the word's digit."""
     for i in range(words.size):
@@ -93,7 +94,9 @@ def scatter_pairs(
         places[digit] += 1
 
 
-def sort_pairs(words: Words, tags: Tags, bits: int, threads: int = 1) -> tuple[Words, Tags]:
+def sort_pairs(
+    words: UInt64s, tags: UInt32s, bits: int, threads: int = 1
+) -> tuple[UInt64s, UInt32s]:
     """Sort words and carry tags along, stably; both arrays become scratch space."""
     if bits == 0:
         return words, tags
@@ -124,7 +127,6 @@ def _pieces(size: int, threads: int) -> list[slice]:
     return [slice(low, high) for low, high in itertools.pairwise(edges)]
 
 
-#: Bit patterns of float32 (uint32) or float64 (uint64).
 #: How many heads there are.
 HEADS = 65_536
 _SIGN = HEADS // 2
@@ -138,7 +140,7 @@ def head(bits: np.uint64, shift: np.uint64) -> int:
 
 
 @kernel
-def count_heads(bits: Bits, weight: Int64s, counts: Int64s) -> None:
+def count_heads(bits: Numbers, weight: Int64s, counts: Int64s) -> None:
     """Add to `counts` what the floats with each head weigh: 1 each where no weights are given."""
     shift = np.uint64(8 * bits.itemsize - 16)
     for i in range(bits.size):
@@ -147,7 +149,7 @@ def count_heads(bits: Bits, weight: Int64s, counts: Int64s) -> None:
 
 @kernel
 def gather_heads(
-    bits: Bits, weight: Int64s, wanted: NDArray[np.bool_], out: Bits, weight_out: Int64s
+    bits: Numbers, weight: Int64s, wanted: Bools, out: Numbers, weight_out: Int64s
 ) -> int:
     """Write the floats whose heads are wanted, and their weights if there are; return how many.
 
@@ -167,7 +169,7 @@ def gather_heads(
 
 @kernel
 def quantile_places(
-    count: Bits, level: NDArray[np.uint16], totals: Int64s, falling: bool, out: Int64s
+    count: Numbers, level: UInt16s, totals: Int64s, falling: bool, out: Int64s
 ) -> None:
     """Write where the quantile bins of each level begin, shape (levels, bins); -1 without rows.
 

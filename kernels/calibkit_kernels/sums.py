@@ -12,15 +12,10 @@ exact summation using small and large superaccumulators, 2015).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
-
-Bits = NDArray[np.int64]
-Bins = NDArray[np.int64]
+from .arrays import Int64s, Numbers
 
 #: Stands for the codes of one group.
 NO_CODES = np.empty(0, np.uint8)
@@ -34,7 +29,7 @@ _LEAST = -1074
 
 
 @kernel
-def add_bits(bins: Bins, place: int, mantissa: int, sign: int) -> None:
+def add_bits(bins: Int64s, place: int, mantissa: int, sign: int) -> None:
     """Add ``mantissa * 2^place`` to bins of base 0, negated where `sign` is -1 and not 0.
 
     `mantissa` is at least 0 and below 2^55, `place` at least 0.
@@ -45,7 +40,7 @@ def add_bits(bins: Bins, place: int, mantissa: int, sign: int) -> None:
 
 
 @kernel
-def add_float(bins: Bins, base: int, bits: int) -> None:
+def add_float(bins: Int64s, base: int, bits: int) -> None:
     """Add the finite float64 of a bit pattern to bins."""
     exponent = (bits >> 52) & 2047
     mantissa = bits & _MANTISSA
@@ -57,7 +52,7 @@ def add_float(bins: Bins, base: int, bits: int) -> None:
 
 
 @kernel
-def add_product(bins: Bins, base: int, first: int, second: int) -> None:
+def add_product(bins: Int64s, base: int, first: int, second: int) -> None:
     """Add the product of two finite float64, given by their bit patterns, to bins."""
     left_exponent, right_exponent = (first >> 52) & 2047, (second >> 52) & 2047
     left, right = first & _MANTISSA, second & _MANTISSA
@@ -80,7 +75,7 @@ def add_product(bins: Bins, base: int, first: int, second: int) -> None:
 
 
 @kernel
-def add_columns(first: Bits, second: Bits, codes: NDArray[Any], base: int, bins: Bins) -> None:
+def add_columns(first: Int64s, second: Int64s, codes: Numbers, base: int, bins: Int64s) -> None:
     """Add the finite float64 values of a column, or its products with a second one, to bins.
 
     Columns are bit patterns; `second` is empty where there is one.  `bins`, groups x width x 2, are
@@ -95,7 +90,7 @@ def add_columns(first: Bits, second: Bits, codes: NDArray[Any], base: int, bins:
 
 
 @kernel
-def exponent_range(bits: Bits) -> tuple[int, int]:
+def exponent_range(bits: Int64s) -> tuple[int, int]:
     """Return the least and the largest exponent field of the nonzero values; (2048, -1) for none.
 
     2047 is the field of infinities and NaN.

@@ -15,25 +15,17 @@ Counts are integers; a caller with fractional weights scales them first.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Int16s, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 from .maps import knots_reached
-
-Floats = NDArray[Any]
-Counts = NDArray[Any]
-Int64s = NDArray[np.int64]
-Levels = NDArray[np.uint16]
-Parts = NDArray[np.uint8]
-Tags = NDArray[np.uint32]
-Words = NDArray[np.uint64]
+from .sorting import falling_key
 
 
 @kernel
-def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], out: Levels) -> None:
+def assign_levels(values: Numbers, minimum: float, edges: Floats, out: UInt16s) -> None:
     """Write the bin of each value: how many edges are at most ``max(value, minimum)``."""
     # Up to here comparing with all edges is faster than a search, whose branches are hard to predict.
     if edges.size <= 128:
@@ -49,21 +41,15 @@ def assign_levels(values: Floats, minimum: float, edges: NDArray[np.float64], ou
 
 
 @kernel
-def score_bits(key: np.uint64, sign: np.uint64) -> np.uint64:
-    """Return the bit pattern of the float with a falling-order key; `sign` is the sign bit."""
-    return key if key & sign else ~key & (sign - np.uint64(1))
-
-
-@kernel
 def group_words(
-    words: Words,
-    tags: Tags,
+    words: UInt64s,
+    tags: UInt32s,
     tag_bits: np.uint64,
     smallest: np.uint64,
-    bits: Floats,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
+    bits: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
 ) -> int:
     """Group sorted words ``key << tag_bits | level << 1 | label`` into entries; return how many.
 
@@ -89,7 +75,7 @@ def group_words(
                 positive[entries] = hits
             entries += 1
             last, last_tag = key, tag >> one
-            bits[entries] = score_bits(key + smallest, sign)
+            bits[entries] = falling_key(key + smallest, sign)
             level[entries] = tag >> one
             rows, hits = np.int64(0), np.int64(0)
         rows += 1
@@ -103,24 +89,21 @@ def group_words(
 
 @kernel
 def group_weighted(
-    order: Tags,
-    score: Floats,
-    level: Levels,
-    label: Parts,
+    order: UInt32s,
+    score: Numbers,
+    level: UInt16s,
+    label: UInt8s,
     weight: Int64s,
-    part: Parts,
+    part: UInt8s,
     amounts: Int64s,
-) -> tuple[Floats, Levels, Int64s, Int64s, Parts, Int64s]:
+) -> tuple[Numbers, UInt16s, Int64s, Int64s, UInt8s, Int64s]:
     """Group rows, visited in `order` (falling score, then level, then part), into entries.
 
     `part` may be empty.  Rows of weight 0 are left out: they are not there.  Besides the arrays of the
     entries their sums of `amounts` are returned, both with a row an amount, maybe none.
     """
-    scores, levels, parts = (
-        np.empty_like(score),
-        np.empty_like(level),
-        np.empty(part.size, np.uint8),
-    )
+    scores, levels = np.empty_like(score), np.empty_like(level)
+    parts = np.empty(part.size, np.uint8)
     count, positive = np.empty(score.size, np.int64), np.empty(score.size, np.int64)
     sums = np.zeros_like(amounts)
     entries = -1
@@ -148,7 +131,7 @@ def group_weighted(
 
 
 @kernel
-def level_totals(level: Levels | Parts, count: Counts, positive: Counts, levels: int) -> Int64s:
+def level_totals(level: UInt16s | UInt8s, count: Numbers, positive: Numbers, levels: int) -> Int64s:
     """Return an array of shape (levels, 3): entries that hold a positive, rows, positive rows.
 
     Parts of a dealt tally are added up as levels are.
@@ -164,11 +147,11 @@ def level_totals(level: Levels | Parts, count: Counts, positive: Counts, levels:
 
 @kernel
 def prefix_points(
-    score: Floats,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    part: Parts,
+    score: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
+    part: UInt8s,
     gain: Int64s,
     excluded: int,
     offsets: Int64s,
@@ -221,13 +204,13 @@ def prefix_points(
 
 @kernel
 def count_selected(
-    score: Floats,
-    level: Levels,
-    count: Counts,
-    positive: Counts,
-    part: Parts,
+    score: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
+    part: UInt8s,
     wanted: int,
-    thresholds: NDArray[np.float64],
+    thresholds: Floats,
 ) -> tuple[np.int64, np.int64]:
     """Return rows and positive rows at or above the threshold of their level.
 
@@ -245,15 +228,15 @@ def count_selected(
 
 @kernel
 def margin_bins(
-    score: Floats,
-    regressor: NDArray[np.float64],
-    level: Levels,
-    part: Parts,
-    count: Counts,
-    positive: Counts,
-    cuts: NDArray[np.float64],
+    score: Numbers,
+    regressor: Floats,
+    level: UInt16s,
+    part: UInt8s,
+    count: Numbers,
+    positive: Numbers,
+    cuts: Floats,
     reach: int,
-) -> tuple[NDArray[np.int16], Int64s]:
+) -> tuple[Int16s, Int64s]:
     """Return how far entries lie above the threshold of their part and level, in bins.
 
     `cuts`, shape (3, parts, levels), are the thresholds on the score, those on the regressor, and how
@@ -282,8 +265,8 @@ def margin_bins(
 
 @kernel
 def fill_grid(
-    score: Floats, level: Levels, count: Counts, positive: Counts, edges: NDArray[np.float64]
-) -> tuple[Int64s, Int64s, NDArray[np.float64]]:
+    score: Numbers, level: UInt16s, count: Numbers, positive: Numbers, edges: Floats
+) -> tuple[Int64s, Int64s, Floats]:
     """Return rows, positive rows and the sum of scores of each cell (level, score bin).
 
     `edges` has the inner edges of each level, shape (levels, bins - 1).  Scores fall along the
@@ -307,7 +290,7 @@ def fill_grid(
 
 
 @kernel
-def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bool:
+def sum_few(values: Numbers, units: Int64s, distinct: Numbers, sums: Int64s) -> bool:
     """Add up the units of each of few distinct values, which rise; False where another value comes.
 
     `sums` begins with zeros.
@@ -324,14 +307,14 @@ def sum_few(values: Floats, units: Int64s, distinct: Floats, sums: Int64s) -> bo
 
 @kernel
 def count_cells(
-    keys: Words,
-    kind: Floats,
-    times: Counts,
-    units: Counts,
-    starts: Counts,
-    drops: Words,
-    rows: Counts,
-    sums: Counts,
+    keys: UInt64s,
+    kind: Numbers,
+    times: Numbers,
+    units: Numbers,
+    starts: Numbers,
+    drops: UInt64s,
+    rows: Numbers,
+    sums: Numbers,
 ) -> None:
     """Add rows to the counts of the cells that their keys lie in.
 

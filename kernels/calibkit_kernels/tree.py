@@ -8,20 +8,19 @@ the bin after the last is that of missing values, which take whichever side is b
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ._jit import kernel
+from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from .criteria import NEWTON, is_better, split_gain
 from .maps import bucket_of, bucket_starts, knots_reached
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.uint8] | NDArray[np.uint16]
+Codes = UInt8s | UInt16s
+
 
 #: The columns of a split: gain, the bins (or the number of categories) on both sides of the cut,
-#: whether missing values go left, the left side's count and second sum, rows without a value.
-GAIN, LOW, HIGH, MISSING_LEFT, LEFT_COUNT, LEFT_SECOND, MISSING = range(7)
-SPLIT_WIDTH = 7
+#: whether missing values go left, the left side's count and second sum.
+GAIN, LOW, HIGH, MISSING_LEFT, LEFT_COUNT, LEFT_SECOND = range(6)
+SPLIT_WIDTH = 6
 
 #: Columns of a node after its rows; see `search_splits`.
 SLOT, PARENT, SIBLING, NEEDED = range(2, 6)
@@ -56,7 +55,7 @@ def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
 
 
 @kernel
-def gather_nodes(order: NDArray[np.int32], out: Int64s, payload: Int64s, spans: Int64s) -> Int64s:
+def gather_nodes(order: Int32s, out: Int64s, payload: Int64s, spans: Int64s) -> Int64s:
     """Write the vectors of rows in their order, and return the sums of each node.
 
     Those of a node are ``spans[node, 0]`` up to ``spans[node, 1]``.
@@ -80,7 +79,7 @@ def gather_nodes(order: NDArray[np.int32], out: Int64s, payload: Int64s, spans: 
 
 
 @kernel
-def fill_histogram(codes: Codes, order: NDArray[np.int32], payload: Int64s, hist: Int64s) -> None:
+def fill_histogram(codes: Codes, order: Int32s, payload: Int64s, hist: Int64s) -> None:
     """Add rows to the bins they are in; `payload` is in the order of `order`."""
     # The widths that matter most are written out: three times as fast as the loop over columns.
     if payload.shape[1] == 2:
@@ -167,14 +166,13 @@ def best_cut(
             candidate[HIGH] = -1.0 if last else float(ranks[i + 1])
             candidate[LEFT_COUNT] = float(tried[0])
             candidate[LEFT_SECOND] = float(tried[1])
-            candidate[MISSING] = float(missing[0])
             if is_better(candidate, best, total, int(rules[0])):
                 best[:] = candidate
 
 
 @kernel
 def node_histogram(
-    codes: Codes, order: NDArray[np.int32], payload: Int64s, node: Int64s, bins: int, kept: Int64s
+    codes: Codes, order: Int32s, payload: Int64s, node: Int64s, bins: int, kept: Int64s
 ) -> None:
     """Write the histogram of a node into its slot of `kept`: from its rows, or as a difference.
 
@@ -195,9 +193,9 @@ def node_histogram(
 @kernel
 def sparse_histogram(
     codes: Codes,
-    order: NDArray[np.int32],
+    order: Int32s,
     payload: Int64s,
-    marks: NDArray[np.uint8],
+    marks: UInt8s,
     hist: Int64s,
     out: Int64s,
 ) -> int:
@@ -233,7 +231,7 @@ def sparse_histogram(
 @kernel
 def search_splits(
     codes: Codes,
-    order: NDArray[np.int32],
+    order: Int32s,
     payload: Int64s,
     nodes: Int64s,
     kind: Int64s,
@@ -297,9 +295,7 @@ def choose_splits(splits: Floats, totals: Int64s, kind: int, out: Int64s) -> Non
 
 
 @kernel
-def split_rows(
-    codes: Codes, order: NDArray[np.int32], left: NDArray[np.uint8], spare: NDArray[np.int32]
-) -> int:
+def split_rows(codes: Codes, order: Int32s, left: UInt8s, spare: Int32s) -> int:
     """Bring the rows of a node whose bin is in `left` to the front, in order; return their number."""
     front, back = 0, 0
     for i in range(order.size):
@@ -318,10 +314,10 @@ def split_rows(
 @kernel
 def route_rows(
     values: Floats,
-    links: NDArray[np.int32],
+    links: Int32s,
     cuts: Floats,
-    sides: NDArray[np.uint8],
-    out: NDArray[np.int32],
+    sides: UInt8s,
+    out: Int32s,
 ) -> None:
     """Write the node without children that each row ends in.
 

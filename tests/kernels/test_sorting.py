@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit_kernels import sorting
-from calibkit_kernels import tally as kernels
 from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 
@@ -51,7 +50,7 @@ def test_keys_are_turned_back_into_scores(dtype: type, values: list[float]) -> N
     score = scores_of(values, dtype)
     unsigned, bits = FLOATS[dtype]
     sign = np.uint64(2 ** (bits - 1))
-    found = [int(kernels.score_bits(key, sign)) for key in keys_of(score)]
+    found = [int(sorting.falling_key(key, sign)) for key in keys_of(score)]
     assert found == score.view(unsigned).tolist()
 
 

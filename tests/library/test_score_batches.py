@@ -24,7 +24,7 @@ from calibkit.measures.result import Coarse, Metrics
 from calibkit.methods.boundary import run
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.run import read_boundary_rows
-from calibkit.methods.calibrators.run import calibration_rows, fit_calibrator
+from calibkit.methods.calibrators.run import fit_calibrator, score_reading
 from calibkit.models.model import Resolution, canonical_text
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
@@ -35,7 +35,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
 from calibkit.summaries.counted import SCORE, Counter, Role
 from calibkit.summaries.counted import Room as Limits
-from calibkit.summaries.score_batches import level_edges
+from calibkit.summaries.score_batches import level_edges, rows_within
 from calibkit.summaries.states import merge_states
 from tests.cli.score_files import changed, simulate
 
@@ -85,6 +85,12 @@ def boundary(source: Source, memory: Memory | None, **options: Any) -> BoundaryM
     target = options.pop("target", {"precision": "0.7"})
     asked = BoundaryOptions(**{"method": "exact", **columns, **target, **options})
     return run.fit(asked, within(source, memory)).model
+
+
+def calibration_rows(
+    source: Source, options: CalibrateOptions, memory: Memory | None = None
+) -> ScoreRows:
+    return rows_within(source, score_reading(source, options), memory)
 
 
 def calibrator(source: Source, memory: Memory | None, **options: Any) -> bytes:

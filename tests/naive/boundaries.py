@@ -630,8 +630,8 @@ def place_of(away: float, reach: int) -> int:
 
 #: The twins of kernels whose name they do not bear.
 TWINS = {
+    "falling_key": "falling_ranks",
     "falling_keys": "falling_ranks",
-    "score_bits": "falling_ranks",
     "head": "order_statistics",
     "count_heads": "order_statistics",
     "gather_heads": "order_statistics",

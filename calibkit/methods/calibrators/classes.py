@@ -12,8 +12,8 @@ from calibkit.arrays import Floats, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
+from calibkit.maps.lines import MOST_INVERSE
 from calibkit.maps.logit_maps import (
-    MOST_INVERSE_TEMPERATURE,
     LogitMap,
     StoredRows,
     class_state,
@@ -28,12 +28,11 @@ from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import RowState, sources_of
 from calibkit.summaries.states import Fitted, State, about, finished, options_of
+from calibkit_kernels.metrics import CLIP
 
 #: What is compared, from simple to complex.
 CANDIDATES: Final = ("none", "temperature", "vector", "matrix")
 MEASURES: Final = ("log_loss", "brier")
-#: Probabilities are at least so large for the logarithmic loss.
-_LEAST: Final = 1e-15
 
 
 def fit(
@@ -122,7 +121,7 @@ def _warnings(fitted: LogitMap) -> tuple[str, ...]:
         beta = float(fitted.weights[0])
         if beta == 0.0:
             return ("the logits say nothing about the classes: the best temperature is infinite",)
-        if beta == MOST_INVERSE_TEMPERATURE:
+        if beta == MOST_INVERSE:
             return (
                 "the most probable class is always right: the best temperature is 0; stopped at "
                 f"{1 / beta:g}",
@@ -184,7 +183,7 @@ def _judged(rows: StoredRows, fold: UInt8s, maps: list[list[LogitMap]]) -> tuple
             lost = np.empty((2, number.size, size))
             for place, fitted in enumerate(maps):
                 p = fitted[own].probabilities(logits)
-                lost[0, :, place] = -np.add.reduce(counts * np.log(np.maximum(p, _LEAST)), axis=1)
+                lost[0, :, place] = -np.add.reduce(counts * np.log(np.maximum(p, CLIP)), axis=1)
                 lost[1, :, place] = np.add.reduce(p * (number[:, None] * p - 2.0 * counts), axis=1)
                 lost[1, :, place] += number
             votes += float(np.add.reduce(number))

@@ -59,7 +59,7 @@ def fit(options: CalibrateOptions, source: Source) -> Fitted[CalibratorModel]:
     """Return the model of all rows."""
     if options.of_classes:
         return recorded(classes.fit(options, source, source.memory), source)
-    rows = calibration_rows(source, options, source.memory)
+    rows = rows_within(source, score_reading(source, options), source.memory)
     return recorded(fit_calibrator(rows, options), source)
 
 
@@ -74,7 +74,7 @@ def state(options: CalibrateOptions, source: Source) -> State:
     if options.of_classes:
         return classes.state(options, source)
     said = {"problem": plain(options)}
-    return score_state("calibrate", source, _reading(source, options), options, said)
+    return score_state("calibrate", source, score_reading(source, options), options, said)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel]:
@@ -117,17 +117,8 @@ def read_calibration_rows(source: Source, options: CalibrateOptions) -> ScoreRow
     return replace(rows, warnings=(*rows.warnings, remark.text), remarks=(*rows.remarks, remark))
 
 
-def calibration_rows(
-    source: Source, options: CalibrateOptions, memory: Memory | None = None
-) -> ScoreRows:
-    """Return the rows of a calibrator: as they are, or counted where they do not fit.
-
-    Rows that do not fit are refused where options need them as they are.
-    """
-    return rows_within(source, _reading(source, options), memory)
-
-
-def _reading(source: Source, options: CalibrateOptions) -> Reading:
+def score_reading(source: Source, options: CalibrateOptions) -> Reading:
+    """Return how scores are read, and which option needs each row as it is."""
     return Reading(
         columns=used_columns(source, options),
         read=partial(read_calibration_rows, options=options),
@@ -361,18 +352,16 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
 
 
 def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit:
-    """Return what a model says of the rows of a map."""
     labelled, total = rows.label is not None, points.totals[0]
     inputs, outputs, *losses = sums
-    means = [loss / total for loss in losses] if labelled else []
-    log_loss, brier, log_loss_before, brier_before = (*means, *[None] * 4)[:4]
+    names = "log_loss", "brier", "log_loss_before", "brier_before"
+    means: dict[str, Any] = dict.fromkeys(names)
+    if labelled:
+        means |= zip(names, (loss / total for loss in losses), strict=False)
     return MapFit(
         rows=points.rows,
         positives=points.positives if labelled else None,
-        log_loss=log_loss,
-        brier=brier,
-        log_loss_before=log_loss_before,
-        brier_before=brier_before,
+        **means,
         inputs_clipped=inputs,
         outputs_clipped=outputs,
         resolution=UNSET if rows.resolution is None else rows.resolution,

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import polars as pl
 from msgspec import UNSET
 
-from calibkit.arrays import Floats, Int32s
+from calibkit.arrays import Floats, Int32s, blocks
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.maps import Maps, moved
@@ -17,7 +16,6 @@ from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.methods.hetcal.trees import Routes, known_categories, read_features
 from calibkit.models.kinds import Reads, Request, find_columns
-from calibkit.runtime.threads import thread_count
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
@@ -64,13 +62,11 @@ class HetcalApplier:
             values = np.vstack([values, linear])
         probability, first = np.empty(linear.size), np.empty(linear.size, np.int32)
 
-        def work(start: int) -> None:
-            own = slice(start, start + _BLOCK)
+        def work(own: slice) -> None:
             probability[own], first[own] = self._judged(linear[own].copy(), values[:, own])
 
-        threads = thread_count(int(os.environ.get("POLARS_MAX_THREADS", 0)) or None)
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(work, range(0, linear.size, _BLOCK)))
+        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
+            list(pool.map(work, blocks(linear.size, _BLOCK)))
         return [pl.Series(probability), pl.Series(first)]
 
     def _judged(self, score: Floats, values: Floats) -> tuple[Floats, Int32s]:

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers, UInt8s
+from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers, UInt8s, blocks
 from calibkit.columns.weights import Unit
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.methods.hetcal.trees import Features, Node, Tree
@@ -114,9 +114,9 @@ class Grower:
         `subsets` is called with the number of nodes of each level, and None allows all features.
         """
         size = 0
-        for first in range(0, self.every.size, _BLOCK):
-            own = np.arange(first, min(first + _BLOCK, self.every.size), dtype=np.int32)
-            own = own if used is None else own[used[first : first + _BLOCK]]
+        for block in blocks(self.every.size, _BLOCK):
+            own = np.arange(block.start, block.stop, dtype=np.int32)
+            own = own if used is None else own[used[block]]
             self.every[size : size + own.size] = own
             size += own.size
         self.rows, self.vectors = self.every[:size], self.gathered[:size]

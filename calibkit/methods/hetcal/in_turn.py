@@ -149,8 +149,6 @@ class Booster:
 def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     """Return the partitions of a boosted or a sequential model.
 
-    Notes
-    -----
     Durfee, Gupta, Basu, "Heterogeneous calibration", section 13: each partition is grown on what the
     scores so far miss, as boosted trees are, and the map of a part is fitted to the linear scores that
     the last partition left.  `sequential` takes the whole of these maps, as written there; `boosted`

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.arrays import Bools, Floats, Int32s, Int64s, distinct_values
-from calibkit.maps.method import Points, parts_of
+from calibkit.maps.method import Points, merged, parts_of
 from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import ScoreMap
 from calibkit.maps.steps import ISOTONIC
@@ -193,15 +194,15 @@ def fit_maps(
         if mass <= 0.0:
             steps.append((np.zeros(1), np.zeros(1), 0.0))
             continue
-        score, total, hits = tallied(rows, here)
+        points = tallied(rows, here)
         if kind == "isotonic":
-            points = Points(score[::-1], total[::-1].copy(), hits[::-1].copy(), rows.unit, "raw")
-            found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields
+            found = ISOTONIC.fit(points.backwards(), MapOptions(threads=1), []).fields
             knots, values = np.array(found["knots"]), np.array(found["values"])
         else:  # bins of about equal weight
-            starts = distinct_values(quantile_places(total, HISTOGRAM_BINS))
-            knots = score[starts]
-            values = np.add.reduceat(hits, starts) / np.add.reduceat(total, starts)
+            starts = distinct_values(quantile_places(points.count, HISTOGRAM_BINS))
+            knots = points.score[starts]
+            hits, total = (np.add.reduceat(own, starts) for own in (points.positive, points.count))
+            values = hits / total
         steps.append((knots, values, mass / (mass + shrinkage)))
     return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
 
@@ -245,16 +246,18 @@ def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
     return low, high
 
 
-def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice) -> tuple[Floats, Int64s, Int64s]:
-    """Return the distinct scores of some rows, rising, with their weight and positive weight."""
+def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice = slice(None)) -> Points:
+    """Return the distinct scores of some rows that weigh something, rising."""
     score, weight, label = rows.score[here], rows.weight[here].astype(np.int64), rows.label[here]
     if score.size and score[0] > score[-1]:  # a falling line went before
         score, weight, label = score[::-1], weight[::-1], label[::-1]
-    starts = np.flatnonzero(np.append(True, score[1:] != score[:-1])[: score.size])
-    total = np.add.reduceat(weight, starts)
-    hits = np.add.reduceat(weight * label, starts)
-    kept = total > 0
-    return score[starts][kept], total[kept], hits[kept]
+    # A unit of weight counts as many rows as in leaves.
+    unit = replace(rows.unit, size=rows.size)
+    scale = "raw" if rows.options.scale == "raw" else "logit"
+    found = merged(Points(score, weight, weight * label, unit, scale), scale)
+    held = found.count > 0
+    columns = found.score[held], found.count[held], found.positive[held]
+    return Points(*columns, unit, scale)
 
 
 def line_through(rows: HetcalRows, linear: Floats, kept: Bools) -> tuple[float, float]:
@@ -298,13 +301,10 @@ def first_map(rows: HetcalRows, asked: str, seed: int, threads: int) -> FirstMap
     slope, intercept = pooled_line(rows).tolist()
     if asked == "platt":
         return FirstMap(a=slope, b=intercept)
-    points, options = _points(rows), MapOptions(threads=threads, seed=seed)
+    points, options = tallied(rows).backwards(), MapOptions(threads=threads, seed=seed)
     once = rows.folds is not None
     forward = rows.folds is not None and rows.folds.forward
-
-    def deal(parts: int, seed: int) -> list[Points]:
-        return _dealt(rows, points, parts, seed)
-
+    deal = partial(_dealt, rows, points)
     name, candidates = choose(points, deal, options, forward=forward, once=once, left_out=STEPPED)
     one = ScoreMap(clip=0.0, a=slope, b=intercept)
     if name != "platt":
@@ -328,16 +328,6 @@ def moved(first: FirstMap | None, linear: Floats) -> Floats:
     return found
 
 
-def _points(rows: HetcalRows, kept: Bools | None = None) -> Points:
-    """Return the distinct scores of all rows, or of some, from high to low, as a map is fitted to."""
-    # A unit of weight counts as many rows as in leaves.
-    unit = replace(rows.unit, size=rows.size)
-    scale = "raw" if rows.options.scale == "raw" else "logit"
-    rising = tallied(rows, slice(None) if kept is None else np.flatnonzero(kept))
-    score, count, positive = (column[::-1].copy() for column in rising)
-    return Points(score, count, positive, unit, scale)
-
-
 def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Points]:
     """Return the points of each fold, of rows dealt to so many parts.
 
@@ -355,4 +345,4 @@ def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Poin
         looked = folds_of_keys(rows.key, parts // FOLDS, seed) == 0
         part = np.where(looked, folds.part, MOST_PARTS).astype(np.uint8)
         number = FOLDS + folds.forward
-    return [_points(rows, part == own) for own in range(number)]
+    return [tallied(rows, np.flatnonzero(part == own)).backwards() for own in range(number)]

@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 from numpy.typing import DTypeLike
 
-from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s
+from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s, blocks
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import Remark, merge_remarks, refuse_missing, weightless
 from calibkit.columns.segments import TimeParts, group_parts
@@ -34,7 +34,6 @@ from calibkit.methods.hetcal.trees import (
     summarised_bins,
 )
 from calibkit.models.model import Column
-from calibkit.models.scales import measure
 from calibkit.numerics.hashes import row_hashes
 from calibkit.numerics.sums import ExactSum
 from calibkit.options.hetcal import FOLDS, HetcalOptions
@@ -181,8 +180,7 @@ class HetcalRows(Struct, frozen=True, kw_only=True):
 
     def blocks(self) -> Iterator[slice]:
         """Yield the rows, some at a time."""
-        for first in range(0, self.count, _BLOCK):
-            yield slice(first, min(first + _BLOCK, self.count))
+        return blocks(self.count, _BLOCK)
 
     def learning(self, used: Bools) -> HetcalRows:
         """Return the rows with nothing for the weight of those that are not used."""
@@ -268,10 +266,6 @@ class Reader(Struct, frozen=True):
         for name in self.dealing:
             refuse_missing(data.other(name), data.finder)
 
-    def linear(self, data: ScoreRows) -> tuple[Floats, int]:
-        """Return the linear scores of rows; see `linear_scores`."""
-        return linear_scores(data.score, measure(self.options.scale))
-
     def look(
         self, passes: Passes[Window], totals: Totals, times: TimeParts
     ) -> tuple[Features, ColumnSummaries]:
@@ -282,7 +276,7 @@ class Reader(Struct, frozen=True):
         summaries = ColumnSummaries(1 + len(self.columns), options.bins or MOST_VALUES)
         for window in passes:
             data, hashes = window.data, window.hashes()
-            linear, clipped = self.linear(data)
+            linear, clipped = linear_scores(data.score, data.options.measure)
             totals.add(data, clipped, hashes)
             for column, own in zip(self.columns, counts, strict=True):
                 if own is not None:
@@ -319,7 +313,8 @@ class Reader(Struct, frozen=True):
         weight: Numbers = np.ones(data.labels.size, np.uint8)
         if data.weight is not None:
             weight = whole_units(data.weight, unit)
-        found: dict[str, Numbers] = {"score": self.linear(data)[0], "label": data.labels}
+        linear, _ = linear_scores(data.score, data.options.measure)
+        found: dict[str, Numbers] = {"score": linear, "label": data.labels}
         found |= {"weight": weight, "hash": hashes}
         if groups is not None:
             found["part"] = group_parts(data.other(groups), FOLDS, self.options.seed, data.finder)

@@ -52,6 +52,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
 from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels import leaves as kernels
+from calibkit_kernels.metrics import CLIP
 
 #: What is compared, in order of preference: what has fewer parts is easier to read.
 Name = Literal["tree", "sequential", "forest", "boosted"]
@@ -59,8 +60,6 @@ CANDIDATES: Final[tuple[Name, ...]] = ("tree", "sequential", "forest", "boosted"
 
 #: Fewer folds leave a fit without two of its own to choose by.
 _FEWEST_FOLDS: Final = 3
-#: Probabilities are moved so far inside (0, 1) for the logarithmic loss.
-_LEAST: Final = 1e-15
 
 #: Equal bins of the probability in which it is checked.
 BINS: Final = 10
@@ -156,7 +155,6 @@ def feature_names(source: Source, options: HetcalOptions) -> list[str]:
 def _fit(
     options: HetcalOptions, source: Source, train: Source | None, memory: Memory | None
 ) -> Fitted[HetcalModel]:
-    """Read rows and fit a calibration by parts; see `calibkit.methods.hetcal.run.fit_hetcal`."""
     names = feature_names(source, options)
     warnings, details = list[str](), list[str]()
 
@@ -387,7 +385,7 @@ class Part(Struct, frozen=True):
             found, _ = fit_partition(self.rows, train, options, self.folds, self.before)
             value = found.probability.clip(options.clip, 1.0 - options.clip)
         value, positive = value[self.held], self.rows.label[self.held] == 1
-        near = value.clip(_LEAST, 1.0 - _LEAST)
+        near = value.clip(CLIP, 1.0 - CLIP)
         log_loss = -np.log(np.where(positive, near, 1.0 - near))
         return HeldOut(log_loss, (positive - value) ** 2, self.mass, times=1)
 

@@ -6,7 +6,6 @@ take it (`Routes`).
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -16,7 +15,7 @@ import polars as pl
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s, distinct_values
+from calibkit.arrays import Floats, Int32s, Int64s, UInt8s, UInt16s, blocks, distinct_values
 from calibkit.columns.rows import (
     FloatArray,
     RowFinder,
@@ -29,6 +28,7 @@ from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import PartitionPart, TreeNode
 from calibkit.models.model import Column
+from calibkit.numerics.hashes import text_numbers
 from calibkit.summaries.edges import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
@@ -166,10 +166,7 @@ def feature_words(values: Floats, categories: Categories) -> dict[str, Floats]:
         if names is None:
             found[key] = row
         else:
-            digests = [hashlib.blake2b(name.encode(), digest_size=6).digest() for name in names]
-            # Whole numbers that float64 holds.
-            hashes = [float(int.from_bytes(digest, "little")) for digest in digests]
-            numbers = np.array([*hashes, np.nan])
+            numbers = np.array([*text_numbers(names, "little"), np.nan])
             codes = np.where(np.isnan(row), len(names), row).astype(np.int64)
             found[key] = numbers[codes]
     return found
@@ -378,8 +375,7 @@ def ends_of(tree: Tree, features: Features, out: Int32s) -> Int32s:
     if features.values is not None:
         known = dict(zip(names, features.categories, strict=True))
         routes = Routes.of(described_tree(tree, features, None), names, known)
-    for first in range(0, out.size, _TREE_BLOCK):
-        own = slice(first, first + _TREE_BLOCK)
+    for own in blocks(out.size, _TREE_BLOCK):
         if routes is not None and features.values is not None:
             out[own] = routes.ends(np.ascontiguousarray(features.values[own].T))
         else:
@@ -421,6 +417,6 @@ def known_categories(parts: Sequence[PartitionPart]) -> dict[str, tuple[str, ...
     found: dict[str, set[str]] = {}
     for node in (node for part in parts for node in part.tree):
         if node.left_categories is not UNSET and node.right_categories is not UNSET:
-            named = {*node.left_categories, *node.right_categories}
-            found[str(node.feature)] = found.get(str(node.feature), set()) | named
+            named = found.setdefault(str(node.feature), set())
+            named.update(node.left_categories, node.right_categories)
     return {name: tuple(sorted(values)) for name, values in found.items()}

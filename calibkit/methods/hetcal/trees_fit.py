@@ -12,6 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -122,23 +123,16 @@ def _tree(
     random = stream(seed, _FEATURES, number)
 
     def subsets(nodes: int) -> Bools:
-        ranks = random.random((nodes, features)).argsort(axis=1, kind="stable")
-        chosen = np.zeros((nodes, features), np.bool_)
-        np.put_along_axis(chosen, ranks[:, :kept], True, axis=1)
-        return chosen
+        drawn = random.random((nodes, features)).argsort(axis=1, kind="stable")
+        return drawn.argsort(axis=1) < kept
 
     return growth.tree(max_depth, min_leaf, counts=counts, subsets=subsets), counts
 
 
 class Cells:
-    """Rows by ranges of their scores, which rise or fall: the mean score of each, and each row's range.
+    """Rows by ranges of their scores, which rise or fall.
 
-    Attributes
-    ----------
-    score
-        The mean score of each range.
-    place
-        The range of each row.
+    `score` is the mean score of each range, `place` the range of each row.
     """
 
     def __init__(self, rows: HetcalRows) -> None:
@@ -325,11 +319,11 @@ def _judge(
 
 
 class _Tried(Struct, frozen=True):
-    """A tree that is tried: where rows end, how often they were drawn, and part x node x 4 lines."""
+    """A tree that is tried: where rows end, which it did not draw, and part x node x 4 lines."""
 
     tree: Tree
     ends: Int32s
-    counts: UInt8s
+    fresh: Bools
     lines: Floats
 
 
@@ -353,13 +347,10 @@ def choose_forest(
                 tree, counts = _tree(growth, options.seed, number, max(grid.depths), size)
                 fresh = np.equal(counts, 0) if growth.own else np.ones(rows.count, np.bool_)
                 lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
-                return _Tried(tree, rows.ends(tree), counts, np.stack(lines))
+                return _Tried(tree, rows.ends(tree), fresh, np.stack(lines))
 
             tried = list(steps(pool.map(one, range(trees)), trees, "trees tried"))
-
-            def judge(own: slice, tried: list[_Tried] = tried) -> tuple[float, Floats]:
-                return _forest_gains(rows, own, tried, grid, folds, alone, growth.own)
-
+            judge = partial(_forest_gains, rows, tried, grid, folds, alone)
             found = list(pool.map(judge, rows.blocks()))
             together = math.fsum(loss for loss, _ in found)
             sums[place] = sum(own for _, own in found)
@@ -370,12 +361,11 @@ def choose_forest(
 
 def _forest_gains(
     rows: HetcalRows,
-    own: slice,
     tried: list[_Tried],
     grid: Grid,
     folds: Folds,
     alone: Floats,
-    bagged: bool,
+    own: slice,
 ) -> tuple[float, Floats]:
     """Return the loss of some rows under the maps of all rows of other parts, and of the candidates.
 
@@ -393,7 +383,7 @@ def _forest_gains(
     kernels.leaf_probabilities(score, places, alone, before)
     total = np.zeros((len(grid.depths), len(grid.shrinkages), score.size))
     for one in tried:
-        fresh = np.equal(one.counts[own], 0) if bagged else np.ones(score.size, np.bool_)
+        fresh = one.fresh[own]
         above = np.stack([one.tree.ancestors(depth) for depth in grid.depths])
         kernels.add_probabilities(
             score, np.where(fresh, places, -1).astype(np.int32), one.ends[own], above, one.lines,

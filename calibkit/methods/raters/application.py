@@ -11,7 +11,7 @@ from calibkit.arrays import Floats
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.files.sources import Source
 from calibkit.maps.application import ClassColumns
-from calibkit.maps.class_rows import logits_of, mapped_logits, softmax
+from calibkit.maps.class_rows import logits_of
 from calibkit.methods.raters.model import AlphaModel, DisagreementMap
 from calibkit.models.kinds import Reads, Request
 from calibkit.numerics.votes import predicted_disagreement
@@ -45,31 +45,6 @@ def with_steps(phi: Floats, steps: DisagreementMap) -> Floats:
     return found
 
 
-def predict(
-    model: AlphaModel, prediction: Floats, frame: pl.DataFrame, where: RowFinder
-) -> tuple[Floats, Floats, Floats]:
-    """Return calibrated probabilities, alpha0 and predicted disagreements of rows."""
-    scale = model.columns["probs"].scale
-    logits = prediction if scale == "logit" else logits_of(prediction)
-    if model.logit_map is not None:
-        arrays = model.logit_map.arrays(logits.shape[1])
-        probabilities = softmax(mapped_logits(logits, *arrays))
-    else:
-        probabilities = softmax(logits) if scale == "logit" else prediction
-    inputs: Floats | None = None
-    if isinstance(model.features, str):
-        inputs = own_features(model.features, probabilities)
-    elif model.features is not None:
-        columns = [numeric_column(frame[name], where) for name in model.features]
-        inputs = np.column_stack(columns).astype(np.float64, copy=False)
-    weights, intercept = model.strength()
-    alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
-    phi = predicted_disagreement(probabilities, alpha0)
-    if model.disagreement_map is not None:
-        phi = with_steps(phi, model.disagreement_map)
-    return probabilities, alpha0, phi
-
-
 class AlphaApplier:
     """Adds `alpha0`, `disagreement`, `disagreement_<class>`; after a map `calibrated_<class>` first."""
 
@@ -93,8 +68,17 @@ class AlphaApplier:
 
     def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the added columns."""
-        prediction = self.columns.read(frame, where)
-        probabilities, alpha0, phi = predict(self.model, prediction, frame, where)
+        model, inputs = self.model, None
+        probabilities = self.columns.probabilities(frame, where, model.logit_map)
+        if isinstance(model.features, str):
+            inputs = own_features(model.features, probabilities)
+        elif model.features is not None:
+            columns = [numeric_column(frame[name], where) for name in model.features]
+            inputs = np.column_stack(columns).astype(np.float64, copy=False)
+        weights, intercept = model.strength()
+        alpha0 = np.exp(log_strength(inputs, probabilities.shape[0], weights, intercept))
+        phi = predicted_disagreement(probabilities, alpha0)
+        if model.disagreement_map is not None:
+            phi = with_steps(phi, model.disagreement_map)
         mapped = [*probabilities.T] if self.calibrated else []
-        columns = [*mapped, alpha0, *phi.T]
-        return [pl.Series(np.ascontiguousarray(values)) for values in columns]
+        return [pl.Series(np.ascontiguousarray(one)) for one in (*mapped, alpha0, *phi.T)]

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s
+from calibkit.arrays import Bools, Floats, Int64s, blocks
 from calibkit.columns.patterns import match_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -290,20 +290,11 @@ def fit_strength(
 ) -> Strength:
     """Fit the strength to votes.
 
-    Parameters
-    ----------
-    probabilities, counts
-        Rows x classes; every row has a vote.  The order of the rows is as good as random.
-    features
-        Rows x features, or None for a constant strength.
-    regularization
-        The penalty of (ln alpha0)^2, a row.  Both it and the likelihood are averaged over rows, so
-        its strength depends neither on the number of rows nor on that of votes.
-    threads
-        How many threads may work; the result does not depend on it.
+    Probabilities and counts are rows x classes, in an order that is as good as random, and every row
+    has a vote; features are rows x features, or None for a constant strength.  `regularization` is the
+    penalty of (ln alpha0)^2, a row: both it and the likelihood are averaged over rows, so its strength
+    depends neither on the number of rows nor on that of votes.  The result depends on no thread.
 
-    Notes
-    -----
     Rows with one vote say nothing about alpha0: with such rows only, ln alpha0 is 0 under a penalty
     and not determined without one.  The objective need not be convex: the best constant is looked
     for between e^-15 and e^25, and the search on features starts there.
@@ -335,14 +326,13 @@ def standard(features: Floats) -> tuple[Floats, Floats]:
     They are summed block by block; a feature that does not vary has the factor 0.
     """
     rows, width = features.shape
-    blocks = [features[low : low + BLOCK_ROWS] for low in range(0, rows, BLOCK_ROWS)]
     mean, variance, own = np.zeros(width), np.zeros(width), np.empty(width)
-    for block in blocks:
-        column_sums(block, NO_ROWS, own)
+    for block in blocks(rows, BLOCK_ROWS):
+        column_sums(features[block], NO_ROWS, own)
         mean += own
     mean /= rows
-    for block in blocks:
-        apart = block - mean
+    for block in blocks(rows, BLOCK_ROWS):
+        apart = features[block] - mean
         column_sums(apart, apart, own)
         variance += own
     scale = np.sqrt(variance / rows)
@@ -369,10 +359,9 @@ class Objective(Struct, frozen=True):
     def at(self, point: Floats) -> tuple[float, Floats]:
         """Return the mean cost at weights and intercept (last), and its gradient in them."""
         rows = self.counts.shape[0]
-        blocks = [slice(low, low + _BLOCK_ROWS) for low in range(0, rows, _BLOCK_ROWS)]
         value, gradient = 0.0, np.zeros(point.size)
-        threads = min(self.threads, len(blocks))
-        for cost, slopes in in_order(threads, lambda block: self._block(block, point), blocks):
+        threads, each = min(self.threads, -(-rows // _BLOCK_ROWS)), blocks(rows, _BLOCK_ROWS)
+        for cost, slopes in in_order(threads, lambda block: self._block(block, point), each):
             value += cost
             gradient += slopes
         return value / rows, gradient / rows

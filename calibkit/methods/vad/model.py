@@ -115,9 +115,9 @@ class VadModel(Model):
 
         Below 0 a lambda counts as 0.
         """
-        own = {} if self.groups is None else self.groups.values
-        found = [*((one.lambda_, one.mean) for one in own.values()), (self.lambda_, self.mean)]
-        return [(max(one, 0.0), (1.0 - max(one, 0.0)) * mean) for one, mean in found]
+        segments = () if self.groups is None else self.groups.values.values()
+        factors = [(max(one.lambda_, 0.0), one.mean) for one in (*segments, self)]
+        return [(factor, (1.0 - factor) * mean) for factor, mean in factors]
 
     def inner(self) -> Model:
         """Return the calibrator that comes first."""

@@ -7,10 +7,9 @@ The sums merge exactly.  With F the links of S members, lambda = 1 - E[var over 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from typing import Final, cast
 
 import numpy as np
@@ -18,7 +17,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, blocks, rows_by_group
 from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import (
@@ -38,7 +37,7 @@ from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.kinds import Request
 from calibkit.models.scales import measure
-from calibkit.numerics.hashes import data_hash, merge_hashes
+from calibkit.numerics.hashes import data_hash, merge_hashes, text_numbers
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import Passes, merge_all
@@ -165,8 +164,7 @@ def sum_moments(
     """
     members, first = len(predictions) - extra, first_of(options)
     totals = [ExactSum() for _ in range(len(predictions) + 4)]
-    for start in range(0, predictions[0].size, _BLOCK):
-        own = slice(start, start + _BLOCK)
+    for own in blocks(predictions[0].size, _BLOCK):
         size = predictions[0][own].size
         links, moved = np.empty((len(predictions), size)), np.zeros(size, np.bool_)
         for place, values in enumerate(predictions):
@@ -355,10 +353,7 @@ def _summarised(source: Source, names: Sequence[str], options: VadOptions) -> Me
     if source.memory is not None:
         room = source.memory.room // (_BYTES * len(columns) * (options.workers + 2))
         size = max(_FEWEST_ROWS, min(size, room))
-
-    def work(window: Source) -> MemberSummary:
-        return _summary(window, columns, names, options)
-
+    work = partial(_summary, columns=columns, names=names, options=options)
     passes = Passes(source, columns, work, None, rows=size, threads=options.workers)
     found = reduce(MemberSummary.merge, passes)
     counted = replace(
@@ -384,13 +379,10 @@ def _summary(
     order: Mapping[str | None, Int64s | slice] = {None: slice(None)}
     if options.by is not None:
         segments = read_segments(frame[options.by], where)
-        sizes = np.bincount(segments.code, minlength=len(segments.names))
-        rows_of = np.split(np.argsort(segments.code, kind="stable"), np.cumsum(sizes)[:-1])
+        rows_of = rows_by_group(segments.code, len(segments.names))
         order = dict(zip(segments.names, rows_of, strict=True))
         # A number stands for a name, the same in any set of segments.
-        digests = [hashlib.blake2b(name.encode(), digest_size=6) for name in segments.names]
-        numbers = np.array([float(int.from_bytes(own.digest(), "big")) for own in digests])
-        used["by"] = numbers[segments.code]
+        used["by"] = np.array(text_numbers(segments.names, "big"))[segments.code]
     if options.map is not None:
         applier = calibrator_applier(cast(CalibratorModel, options.map))
         reads = applier.reads(window, Request(columns={"score": names[0]}))
@@ -420,7 +412,6 @@ def _summary(
 
 
 def _prediction(column: pl.Series, where: RowFinder, options: VadOptions) -> Numbers:
-    """Return predictions as their scale allows them."""
     if measure(options.scale) == "probability":
         return score_column(column, where, options.scale)
     advice = "such numbers have squares that float64 does not hold; scale them down"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
-from calibkit.errors import DataError, ModelError
+from calibkit.errors import DataError
 from calibkit.files.sources import Source
 from calibkit.methods.vad.model import Seen, Segment, SegmentTable, TrainSeen, VadModel
 from calibkit.methods.vad.moments import (
@@ -51,6 +51,7 @@ from calibkit.summaries.states import (
     from_plain,
     options_of,
     recorded,
+    refuse,
 )
 
 _SEGMENT: Final = "segment"
@@ -76,8 +77,9 @@ def fit_vad(
     the rows divided by that of the rows of the training distribution.  Raises `DataError` for weights
     that are all 0, and where lambda of the training distribution is not positive.
     """
-    for summary in (test, train):
-        if summary is not None and not summary.whole.weight:
+    summaries = [test] if train is None else [test, train]
+    for summary in summaries:
+        if not summary.whole.weight:
             raise weightless(summary.files[0], options.weight, summary.counted.rows)
     pooled = _segment(test.whole, None if train is None else train.whole)
     if pooled is None:
@@ -107,7 +109,7 @@ def fit_vad(
         groups=groups,
         fit=pooled.fit,
     )
-    told = (*test.told(), *(() if train is None else train.told()), *_warnings(model))
+    told = (*(said for summary in summaries for said in summary.told()), *_warnings(model))
     details = (f"{counted.rows:,} rows used of {counted.rows_read:,} read",)
     return Fitted(model, tuple(dict.fromkeys(told)), details=details)
 
@@ -279,25 +281,24 @@ def _summary(
     count = len(members.names)
     size = count + (members.score_dtype is not None) + 4
     expected = [_SEGMENT, *(f"sum_{place}" for place in range(size))]
-    if sorted(table.columns) != sorted(expected) or not table.height:
-        raise ModelError(f"a damaged state: its columns are {', '.join(table.columns)}")
-    if len(members.dtypes) != count or len(counted.twins) != count:
-        raise ModelError("a damaged state: it has not as many columns as it says")
-    if not 1 <= counted.rows <= counted.rows_read or not _HASH.fullmatch(counted.hash):
-        raise ModelError("a damaged state: impossible numbers of rows, or no hash of them")
+    other = sorted(table.columns) != sorted(expected) or not table.height
+    refuse(other, f"its columns are {', '.join(table.columns)}")
+    several = {count, len(members.dtypes), len(counted.twins)}
+    refuse(len(several) > 1, "it has not as many columns as it says")
+    possible = 1 <= counted.rows <= counted.rows_read and _HASH.fullmatch(counted.hash)
+    refuse(not possible, "impossible numbers of rows, or no hash of them")
     moments: dict[str | None, Moments] = {}
     for name, *texts in table.select(expected).rows():
         sums = tuple(map(_whole, texts))
         weight, clipped, *_, squares, spread = sums
-        if not 0 <= clipped <= weight or min(squares, spread) < 0:
-            raise ModelError("a damaged state: sums that no rows have")
+        refuse(not 0 <= clipped <= weight or min(squares, spread) < 0, "sums that no rows have")
         moments[name] = Moments(count, first_of(options), sums)
-    if len(moments) != table.height or (None in moments) == (options.by is not None):
-        raise ModelError("a damaged state: segments that are not those of one column")
+    wrong = len(moments) != table.height or (None in moments) == (options.by is not None)
+    refuse(wrong, "segments that are not those of one column")
     return MemberSummary(members=members, moments=moments, counted=counted, files=files)
 
 
 def _whole(text: object) -> int:
-    if not isinstance(text, str) or not _NUMBER.fullmatch(text):
-        raise ModelError(f"a damaged state: {str(text)[:40]!r} is no whole number")
-    return int(text, 16)
+    whole = isinstance(text, str) and _NUMBER.fullmatch(text)
+    refuse(not whole, f"{str(text)[:40]!r} is no whole number")
+    return int(str(text), 16)

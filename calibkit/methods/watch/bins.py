@@ -121,9 +121,7 @@ def moved_odds(nights: Sequence[Sequence[Bin]], threshold: float) -> float | Non
     for bins in nights:
         count, positive, units = np.array(bins, np.float64).T
         fresh = np.floor(moved(count, units, found) / UNIT)
-        after.append(
-            [(int(n), int(k), int(s)) for n, k, s in zip(count, positive, fresh, strict=True)]
-        )
+        after.append(np.column_stack((count, positive, fresh)).tolist())
     return math.exp(found) if calibration_evidence(after).passed(threshold) is None else None
 
 

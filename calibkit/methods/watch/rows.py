@@ -145,13 +145,12 @@ def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Re
     for window in source.windows(columns):
         frame, where = window.read(columns), RowFinder(window)
         tonight += _latest(reading, frame, where)
-        if reading.options.drift:
-            for place, night in _drifted(reading, frame, where):
-                parts.setdefault(place, []).append(night)
+        found = [*_drifted(reading, frame, where)] if reading.options.drift else []
         kept = _counting(reading, frame, remarks)
         if kept.size:
-            for place, night in _labelled(reading, frame[kept], where.only(kept)):
-                parts.setdefault(place, []).append(night)
+            found += _labelled(reading, frame[kept], where.only(kept))
+        for place, night in found:
+            parts.setdefault(place, []).append(night)
     nights = {place: _one(parts[place]) for place in sorted(parts)}
     if tonight:
         young = sum(nights.pop(place).rows for place in [*nights] if place > max(tonight))

@@ -98,6 +98,11 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
         return Night(self.period, cells, shards, scores, weighted, drift)
 
 
+def _refuse(wrong: object, what: str) -> None:
+    if wrong:
+        raise ModelError(f"a damaged state of a watch: {what}")
+
+
 def _added(tables: Iterable[tuple[tuple[int, ...], ...]]) -> tuple[Any, ...]:
     """Return the sums of tables of one shape, number by number."""
     return tuple(tuple(map(sum, zip(*lines, strict=True))) for lines in zip(*tables, strict=True))
@@ -165,29 +170,23 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def check(self) -> None:
         """Raise `ModelError` where parts contradict each other."""
-        wrong = set(self.promises) - set(PROMISES)
-        if (
-            wrong
-            or not (self.promises or self.calibration)
-            or not all(0.0 < one < 1.0 for one in self.promises.values())
-        ):
-            raise ModelError("a damaged state of a watch: its promises are none")
-        if not 0.0 < self.confidence < 1.0:
-            raise ModelError("a damaged state of a watch: its confidence is no probability")
+        known = set(self.promises) <= set(PROMISES) and (self.promises or self.calibration)
+        bounded = all(0.0 < one < 1.0 for one in self.promises.values())
+        _refuse(not (known and bounded), "its promises are none")
+        _refuse(not 0.0 < self.confidence < 1.0, "its confidence is no probability")
         kind = str if self.calendar == "date" else int
-        if any(not isinstance(night.period, kind) for night in self.nights):
-            raise ModelError("a damaged state of a watch: its nights are of two kinds")
+        alike = all(isinstance(night.period, kind) for night in self.nights)
+        _refuse(not alike, "its nights are of two kinds")
         places = [place_of(night.period) for night in self.nights]
-        if places != sorted(set(places)):
-            raise ModelError("a damaged state of a watch: its nights are not in order")
-        if self.max_weight is not None and not 0.0 < self.max_weight < math.inf:
-            raise ModelError("a damaged state of a watch: its largest weight is none")
-        if any(len(rows) != BINS or not sum(rows) for rows in self.drift.values()):
-            raise ModelError("a damaged state of a watch: its fitting rows")
-        bins, most = BINS * self.calibration, self.max_weight or 1.0
+        _refuse(places != sorted(set(places)), "its nights are not in order")
+        most = 1.0 if self.max_weight is None else self.max_weight
+        _refuse(not 0.0 < most < math.inf, "its largest weight is none")
+        empty = any(len(rows) != BINS or not sum(rows) for rows in self.drift.values())
+        _refuse(empty, "its fitting rows")
+        bins = BINS * self.calibration
         for night in self.nights:
             counted = sum(negatives + positives for _, negatives, positives in night.cells)
-            if (
+            _refuse(
                 counted != night.rows
                 or len(night.weights) != (0 if self.max_weight is None else len(night.cells))
                 or list(night.counts) != sorted(night.counts)
@@ -197,9 +196,9 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
                 or (bins and sum(n for n, _, _ in night.scores) != counted)
                 or any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores)
                 or [len(rows) for rows in night.drift] != [BINS] * len(self.drift)
-                or len(set(map(sum, night.drift))) > 1
-            ):
-                raise ModelError(f"a damaged state of a watch: night {night.period}")
+                or len(set(map(sum, night.drift))) > 1,
+                f"night {night.period}",
+            )
 
     def add(self, fresh: Sequence[Night], *, late: bool = False) -> tuple[WatchState, int, int]:
         """Return the state with further rows, each night as one shard, and how many it had already.

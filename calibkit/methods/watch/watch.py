@@ -339,7 +339,6 @@ class _Bet(Struct, frozen=True):
 
 
 def _alpha(state: WatchState) -> float:
-    """Return the level of each test."""
     return _share(state, len(state.promises) + state.calibration)
 
 
@@ -350,7 +349,6 @@ def _share(state: WatchState, shares: int) -> float:
 
 
 def _bets(state: WatchState) -> list[_Bet]:
-    """Return all that is tested."""
     alpha, found = _alpha(state), list[_Bet]()
     nights = [night.counts for night in state.nights]
     for promise in state.tested:
