@@ -248,7 +248,8 @@ class BoundaryClassifier(_Binary):
 
     def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
-        return self.classes_[self._applied(X)["decision"].to_numpy()]
+        decision = self._applied(X)["decision"].to_numpy()  # which sees that it is fitted
+        return self.classes_[decision]
 
     def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         found = super()._scored(X, estimator)

@@ -12,7 +12,7 @@ import pytest
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.choice import EVERY_LEVELS, choose_levels, marginal_prices
-from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import delivered, fit_boundary
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
 
@@ -54,7 +54,7 @@ def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
 )
 def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
     data, wanted = rows(3_000, useful=True, seed=5), asked(**target)
-    found = choose_levels(data, wanted)
+    found = delivered(choose_levels(data, wanted), wanted)
     (price,) = marginal_prices(summarise(data, replace(wanted, uncertainty_bins=1)))
     worth, error, models = {}, {}, {}
     for levels in EVERY_LEVELS:

@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, UInt8s, UInt16s
+from calibkit.arrays import Floats, Int64s, UInt8s, UInt16s, rows_by_group
 from calibkit.bins import binning
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import CellGrid, ScoreRows
@@ -56,7 +56,7 @@ class Stack(Struct, frozen=True):
     @property
     def rows(self) -> list[Int64s]:
         """The rows of each segment."""
-        return [np.flatnonzero(self.code == own) for own in range(len(self.names))]
+        return rows_by_group(self.code, len(self.names))
 
     def places(self, segment: int) -> slice:
         """Return which levels of the problem are those of a segment."""
