@@ -29,9 +29,10 @@ _LEAST_ROOM: Final = 2**25
 #: Rows that are read at a time, at most.
 _MOST_BATCH: Final = 2**20
 
-#: How many arenas threads share, and by what number the C library of GNU knows that.
-_ARENAS: Final = 2
-_ARENA_MAX: Final = -8
+#: What the C library of GNU is told, by the numbers that it knows: how many arenas threads share, the
+#: size from which a block is mapped by itself (32 MB, the most that it takes), and from how many free
+#: bytes on an arena gives memory back.
+_MALLOC: Final = {-8: 2, -3: 2**25, -1: 2**30}
 
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(I?)B?", re.IGNORECASE | re.ASCII)
 _POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -67,16 +68,19 @@ class Memory(Struct, frozen=True):
         return self.bytes // 8
 
 
-def share_arenas() -> None:
-    """Let the threads of this process share few arenas of memory, where its C library has such.
+def reuse_memory() -> None:
+    """Let the threads of this process use what one of them frees, where its C library is GNU's.
 
-    By default most threads get one of their own, and what one thread frees no other one uses.
+    By default most threads have an arena of their own, which no other one uses; and the arrays of
+    each window of rows are given back to the system, to be asked for, page by page, for the next one.
     """
     import ctypes
 
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
-            ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
+            mallopt = ctypes.CDLL(None).mallopt
+            for parameter, value in _MALLOC.items():
+                mallopt(parameter, value)
 
 
 def memory_budget(size: str | None) -> Memory:

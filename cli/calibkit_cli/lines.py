@@ -9,7 +9,7 @@ from calibkit.errors import UsageError
 from calibkit.files.formats import Opening
 from calibkit.options.option import Options, option
 from calibkit.options.shared import TextOptions, arguments, of_input, of_output, of_run
-from calibkit.runtime.memory import memory_budget, share_arenas
+from calibkit.runtime.memory import memory_budget, reuse_memory
 
 from .console import Console
 
@@ -120,7 +120,7 @@ class Reads(TextOptions):
         """Return the rows of some files."""
         from calibkit.files.sources import open_source
 
-        share_arenas()
+        reuse_memory()
         return open_source(paths, Opening(self.budget, self.input_format, self.dialect))
 
 

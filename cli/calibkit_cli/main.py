@@ -249,8 +249,9 @@ def main() -> None:
 def settle() -> None:
     """Set what holds for the whole process."""
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
-    # polars keeps freed memory by default; a run of a few seconds should give it back at once.
-    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
+    # polars keeps freed memory by default; a run of a few seconds should give it back, but not before
+    # the next window of rows is read, for which the system would have to clear it page by page.
+    os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:10,muzzy_decay_ms:0")
     same_numbers()
     # polars reads text ahead in so large pieces that some hundred MB of them wait to be parsed.
     os.environ.setdefault("POLARS_CSV_CHUNK_SIZE", str(4 << 20))

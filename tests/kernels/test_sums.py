@@ -85,6 +85,29 @@ def test_exponents_are_those_of_nonzero_values(values: list[float]) -> None:
     assert tuple(kernels.exponent_range(bits)) == naive.exponent_range(values)
 
 
+#: Numbers whose squares lose no bit at either end of what float64 holds.
+middling = st.one_of(st.just(0.0), st.floats(1e-130, 1e130), st.floats(-1e130, -1e-130))
+
+
+@given(st.lists(middling, max_size=6))
+def test_a_square_is_two_numbers(values: list[float]) -> None:
+    square, rest = np.empty((2, len(values)))
+    kernels.split_squares(np.array(values), square, rest)
+    pairs = zip(square.tolist(), rest.tolist(), strict=True)
+    assert [naive.exact_sum(pair) for pair in pairs] == list(map(naive.square, values))
+
+
+@given(st.lists(st.lists(st.floats(-20, 20), min_size=3, max_size=3), min_size=1, max_size=5))
+def test_squares_about_a_mean(values: list[list[float]]) -> None:
+    found = np.empty(3)
+    kernels.squares_about_mean(np.array(values), found)
+    for column, own in zip(zip(*values, strict=True), found.tolist(), strict=True):
+        size = max(map(abs, column))
+        assert own == pytest.approx(
+            float(naive.squares_about_mean(column)), rel=1e-12, abs=1e-30 * size**2
+        )
+
+
 @given(st.lists(finite, min_size=1, max_size=12), st.randoms(use_true_random=False))
 def test_no_order_and_no_cut_changes_a_bit(values: list[float], random: object) -> None:
     shuffled = list(values)

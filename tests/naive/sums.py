@@ -12,6 +12,8 @@ TWINS = {
     "add_product": "exact_sum_products",
     "add_columns": "exact_group_sums",
     "exponent_range": "exponent_range",
+    "split_squares": "square",
+    "squares_about_mean": "squares_about_mean",
 }
 
 
@@ -51,3 +53,14 @@ def exponent_range(values: Iterable[float]) -> tuple[int, int]:
         if value != 0
     ]
     return (min(fields), max(fields)) if fields else (2048, -1)
+
+
+def square(value: float) -> Fraction:
+    """Return a square as a rational number."""
+    return Fraction(value) ** 2
+
+
+def squares_about_mean(values: Sequence[float]) -> Fraction:
+    """Return the sum of squares of floats about their mean, as a rational number."""
+    mean = exact_sum(values) / len(values)
+    return sum(((Fraction(value) - mean) ** 2 for value in values), Fraction(0))

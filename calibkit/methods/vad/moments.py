@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import polars as pl
@@ -32,8 +32,6 @@ from calibkit.columns.rows import (
 from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.application import calibrator_applier
-from calibkit.maps.model import CalibratorModel
 from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.kinds import Request
 from calibkit.models.scales import measure
@@ -43,14 +41,15 @@ from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
+from calibkit_kernels.sums import split_squares, squares_about_mean
+
+if TYPE_CHECKING:
+    from calibkit.maps.model import CalibratorModel
 
 #: Rows on the scale of the link at a time.
 _BLOCK: Final = 2**16
 
 _UNIT: Final = 1 << -LEAST_PRODUCT
-
-#: By it a float is split into two halves of 26 bits (Dekker, A floating-point technique, 1971).
-_SPLITTER: Final = 134217729.0
 
 #: Numbers beyond this have squares that float64 does not hold.
 LARGEST: Final = 1e150
@@ -177,27 +176,13 @@ def sum_moments(
             counted = times, times[moved]
         for total, values in zip(totals, counted, strict=False):
             total.add(values)
-        columns = [*enumerate(links, 2), *((-2, part) for part in _squares(links[0]))]
-        for place, values in [*columns, (-1, _spreads(links[first:members]))]:
+        square, rest, spread = np.empty((3, size))
+        split_squares(links[0], square, rest)
+        squares_about_mean(links[first:members], spread)
+        columns = [*enumerate(links, 2), (-2, square), (-2, rest), (-1, spread)]
+        for place, values in columns:
             totals[place].add(values, times)
     return Moments(members, first, tuple(total.units for total in totals))
-
-
-def _squares(values: Floats) -> tuple[Floats, Floats]:
-    """Return two numbers for each value that together are its square, without rounding."""
-    high = _SPLITTER * values - (_SPLITTER * values - values)
-    low = values - high
-    square = values * values
-    return square, ((high * high - square) + 2.0 * high * low) + low * low
-
-
-def _spreads(links: Floats) -> Floats:
-    """Return the sum of squares of each column about its mean, added row by row.
-
-    numpy's own sums take another order where there is one column only.
-    """
-    mean = reduce(np.add, links) / len(links)
-    return reduce(np.add, (np.square(own - mean) for own in links))
 
 
 class Members(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -384,7 +369,9 @@ def _summary(
         # A number stands for a name, the same in any set of segments.
         used["by"] = np.array(text_numbers(segments.names, "big"))[segments.code]
     if options.map is not None:
-        applier = calibrator_applier(cast(CalibratorModel, options.map))
+        from calibkit.maps.application import calibrator_applier  # only then: it loads many kernels
+
+        applier = calibrator_applier(cast("CalibratorModel", options.map))
         reads = applier.reads(window, Request(columns={"score": names[0]}))
         used["fixed"] = applier.values(frame, where, reads)[0].to_numpy()
     twins = tuple(np.array_equal(predictions[0], own) for own in predictions)
