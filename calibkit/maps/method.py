@@ -90,12 +90,11 @@ class Points(Struct, frozen=True, dict=True):
         )
         return replace(self, score=score, count=count, positive=positive)
 
-    def clipped(self) -> int | float:
-        """Return how many rows `linear` moves inside (0, 1)."""
+    def clipped(self, score: Numbers, count: Numbers) -> int:
+        """Return how many rows of some scores, in units, `linear` moves inside (0, 1)."""
         if self.scale != "probability":
             return 0
-        score = self.score.astype(np.float64)
-        return self.unit.amount(maps.mass_outside(score, self.count, LEAST, 1.0 - LEAST))
+        return maps.mass_outside(score.astype(np.float64), count, LEAST, 1.0 - LEAST)
 
 
 def pooled(tally: Tally, scale: str) -> Points:

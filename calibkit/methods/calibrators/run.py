@@ -335,20 +335,27 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
     How many were moved before its logit and after, then in units the log loss and squared error of the
     map, and those of the scores where they are probabilities.
     """
-    method, threads, score = METHODS[options.named], options.workers, points.score
-    raw = replace(one, clip=0.0)
-    result = method.mapped(raw, score, points.scale, threads)[0]
-    outputs = mass_outside(result, points.count, one.clip, 1.0 - one.clip)
-    np.clip(result, one.clip, 1.0 - one.clip, out=result)
-    if points.scale == "logit":
-        score = np.empty(score.size)
-        expit(points.score, score)
-    losses: list[float] = []
-    for probability in [result] if points.scale == "raw" else [result, score]:
-        arrays = probability, points.count, points.positive
-        losses += added(each_block(loss_sums, arrays, cut(0, score.size), threads))[1:]
-    inputs = points.clipped() if method.takes_logits else 0
-    return inputs, points.unit.amount(int(outputs)), *losses
+    method, clip = METHODS[options.named], one.clip
+    write = method.writer(replace(one, clip=0.0), points.scale)
+
+    def sums(score: Numbers, count: Numbers, positive: Numbers) -> tuple[float, ...]:
+        inputs = points.clipped(score, count) if method.takes_logits else 0
+        result, *others = (np.empty(score.size) for _ in method.added)
+        write(score, result, *others)
+        outputs = mass_outside(result, count, clip, 1.0 - clip)
+        np.clip(result, clip, 1.0 - clip, out=result)
+        losses = loss_sums(result, count, positive)[1:]
+        if points.scale == "raw":
+            return inputs, outputs, *losses
+        if points.scale == "logit":
+            expit(score, result)
+        before = result if points.scale == "logit" else score
+        return inputs, outputs, *losses, *loss_sums(before, count, positive)[1:]
+
+    arrays = points.score, points.count, points.positive
+    found = each_block(sums, arrays, cut(0, points.score.size), options.workers)
+    inputs, outputs, *losses = added(found)
+    return points.unit.amount(inputs), points.unit.amount(outputs), *losses
 
 
 def _figures(points: Points, sums: tuple[float, ...], rows: ScoreRows) -> MapFit:
