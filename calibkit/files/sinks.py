@@ -19,8 +19,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from queue import Full, Queue
-from threading import Event
+from queue import Empty, Full, Queue
 from typing import IO, Any, Final, Self
 
 import polars as pl
@@ -312,35 +311,36 @@ def write_groups(
     size = group_size(first.schema, most)
     groups = grouped(chain((first,), coming), size, copied=copied)
     ready: Queue[pl.DataFrame | None] = Queue(1)
-    stopped = Event()
+    stopped = False
 
     def taken(*_: Any) -> Iterator[pl.DataFrame]:
-        while (group := ready.get()) is not None:
-            yield group
-        if stopped.is_set():
-            raise EOFError("the frames of a table end before they are all there")
+        while not stopped:
+            with suppress(Empty):
+                group = ready.get(timeout=_LOOK)
+                if group is None:
+                    return
+                yield group
+        raise EOFError("the frames of a table end before they are all there")
+
+    def put(group: pl.DataFrame | None) -> None:
+        while not written.done():
+            with suppress(Full):
+                ready.put(group, timeout=_LOOK)
+                break
 
     rows = register_io_source(taken, schema=dict(first.schema))
     with ThreadPoolExecutor(1) as pool:
-        written = pool.submit(sink, rows, output, size)
-
-        def put(group: pl.DataFrame | None) -> None:
-            while not written.done():
-                with suppress(Full):
-                    ready.put(group, timeout=_LOOK)
-                    break
-
         try:
+            written = pool.submit(sink, rows, output, size)
             for group in groups:
                 put(group)
                 if output.error is not None or written.done():
                     break
-        except BaseException:
-            stopped.set()
-            raise
-        finally:
             put(None)
-        error = written.exception()
+            error = written.exception()
+        except BaseException:
+            stopped = True  # said nowhere else: a signal may have come within any call, half done
+            raise
     if error is not None:
         raise output.error or error  # polars says it in other words
 

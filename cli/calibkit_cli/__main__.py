@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+# What `signal` wraps into enumerations, which take longer to load than all else here.
+import _signal  # type: ignore[import-not-found]  # no stubs
 import gc
 import os
-import signal
 import sys
 
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
@@ -13,9 +14,9 @@ GARBAGE = 50_000
 
 def main() -> None:
     """Run the command line; until it has begun, Ctrl-C ends the process without a traceback."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # not where it is ignored
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
     gc.set_threshold(GARBAGE)
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     if sys.argv[1:] == ["--version"] and sys.stdout is not None:
         from calibkit.version import __version__
 

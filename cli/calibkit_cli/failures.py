@@ -29,8 +29,8 @@ _NO_MEMORY = (
     "failed to map segment from shared object",
 )
 
-#: Whether a signal has arrived.
-_UNWINDING = threading.Event()
+#: What the signals that have arrived are told as.
+_ARRIVED: list[type[BaseException]] = []
 
 #: What stands in for a standard stream that is closed: its number, and how nowhere is opened.
 _STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr", os.O_WRONLY))
@@ -65,14 +65,14 @@ def ignore_signals() -> None:
 
 
 def _unwind(signum: int, frame: FrameType | None) -> None:
-    _UNWINDING.set()
-    raise KeyboardInterrupt if signum == signal.SIGINT else Terminated
+    _ARRIVED.append(KeyboardInterrupt if signum == signal.SIGINT else Terminated)
+    raise _ARRIVED[-1]
 
 
 def _send_again(dropped: sys.UnraisableHookArgs) -> None:
     number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(dropped.exc_type)
     if number is None:
-        if not _UNWINDING.is_set():
+        if not _ARRIVED:
             sys.__unraisablehook__(dropped)
         return
     again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # after the callback
@@ -89,9 +89,11 @@ def report(error: BaseException, arguments: list[str]) -> int:
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         drop_stdout()
         return BROKEN_PIPE
-    if isinstance(error, KeyboardInterrupt):
+    # Python makes a RuntimeError of what comes while a class is made, polars one of its own.
+    told = _ARRIVED[-1] if _ARRIVED else type(error)
+    if told is KeyboardInterrupt:
         return _say("Interrupted; nothing half written is left.", INTERRUPTED)
-    if isinstance(error, Terminated):
+    if told is Terminated:
         return _say("Terminated; nothing half written is left.", TERMINATED)
     failure = as_failure(error)
     if isinstance(failure, InternalError) and {"-v", "--verbose"} & set(arguments):

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -200,13 +199,34 @@ def test_what_a_callback_raises_is_told_unless_a_signal_ends_the_run(
 ) -> None:
     told: list[object] = []
     monkeypatch.setattr(sys, "__unraisablehook__", told.append)
-    monkeypatch.setattr(failures, "_UNWINDING", threading.Event())
+    monkeypatch.setattr(failures, "_ARRIVED", [])
     dropped: Any = SimpleNamespace(exc_type=ValueError)
     failures._send_again(dropped)
     assert told == [dropped]
-    failures._UNWINDING.set()
+    failures._ARRIVED.append(KeyboardInterrupt)
     failures._send_again(dropped)
     assert told == [dropped]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+)
+def test_a_signal_is_told_whatever_is_made_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    number: signal.Signals,
+    code: int,
+) -> None:
+    class Stops:
+        def __set_name__(self, *_: object) -> None:
+            failures._unwind(number, None)
+
+    monkeypatch.setattr(failures, "_ARRIVED", [])
+    try:
+        type("Made", (), {"stops": Stops()})
+    except BaseException as error:  # a RuntimeError in 3.11, the signal itself in 3.12
+        assert failures.report(error, ["apply"]) == code
+    assert capsys.readouterr().err.endswith("ed; nothing half written is left.\n")
 
 
 def test_a_closed_pipe_ends_quietly() -> None:

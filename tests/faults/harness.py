@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,9 @@ from pathlib import Path
 from tests.conftest import clean_environment
 
 OLD = b"what was there before\n"
+
+#: A line of a traceback that says that the command had begun.
+_BEGUN = re.compile(rb'calibkit_cli.*", line \d+, in main')
 
 #: What a process may use before it runs out of memory, in bytes: enough to start, not for much more.
 LITTLE_MEMORY = 3 << 29
@@ -141,8 +145,8 @@ def _signalled(trial: Trial, number: signal.Signals, code: int) -> str | None:
     _, noise = process.communicate(timeout=120)
     if early and process.returncode == -number and b"Traceback" not in noise:
         return trial.left()  # the interpreter was still starting: nothing of ours ran yet
-    if b"calibkit" not in noise and b"KeyboardInterrupt" in noise:
-        return trial.left()  # so too: Python's own traceback, of its own start
+    if _BEGUN.search(noise) is None and b"KeyboardInterrupt" in noise:
+        return trial.left()  # so too: Python's own traceback, of its start or of our first imports
     if process.returncode not in (0, code):
         return f"exit {process.returncode}: {noise.decode('utf-8', 'replace')[-300:]}"
     if b"Traceback" in noise:

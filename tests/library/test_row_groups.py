@@ -6,9 +6,11 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -83,6 +85,44 @@ def test_a_frame_that_fails_leaves_nothing(tmp_path: Path) -> None:
         with pytest.raises(expected):
             write_frames(frames(error), str(tmp_path / "x.parquet"))
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("where", ["submit", "put", "end"])
+def test_a_signal_within_any_call_ends_the_writing(
+    monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Even where what was called has not done its work, or has done it and not said so."""
+
+    class Pool(sinks.ThreadPoolExecutor):
+        def submit(self, *args: Any, **kwargs: Any) -> Any:
+            begun = super().submit(*args, **kwargs)
+            if where == "submit":
+                raise KeyboardInterrupt
+            return begun
+
+    class Stopping(sinks.Queue):  # type: ignore[type-arg]
+        def put(self, item: Any, *args: Any, **kwargs: Any) -> None:
+            if where == ("end" if item is None else "put"):
+                raise KeyboardInterrupt
+            super().put(item, *args, **kwargs)
+
+    monkeypatch.setattr(sinks, "ThreadPoolExecutor", Pool)
+    monkeypatch.setattr(sinks, "Queue", Stopping)
+    seen: list[BaseException] = []
+
+    def sink(rows: pl.LazyFrame, out: Any, _: int) -> None:
+        rows.sink_parquet(out)
+
+    def write() -> None:
+        try:
+            write_groups(cut(TABLE, [500]), 500, io.BytesIO(), sink, copied=True)
+        except KeyboardInterrupt as error:
+            seen.append(error)
+
+    writer = threading.Thread(target=write, daemon=True)  # which ends with the process if it hangs
+    writer.start()
+    writer.join(30)
+    assert len(seen) == 1
 
 
 def test_a_signal_reaches_the_maker_of_frames(tmp_path: Path) -> None:
