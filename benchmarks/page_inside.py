@@ -66,7 +66,7 @@ def _misses(one: dict[str, Any], bound: Fraction) -> bool:
 def grid_cell(one: dict[str, Any]) -> str:
     """Return a cell of the table of grid methods."""
     if "skipped" in one:
-        return "refused: " + one["skipped"].split(", more than")[0]
+        return "refused: " + one["skipped"].partition(": ")[2].partition(", more than")[0]
     took = f"{statistics.median(one['seconds']):.4f} s"
     if "points" in one:
         return f"{took}, {one['points']:,} boundaries"

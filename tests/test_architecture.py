@@ -267,8 +267,10 @@ BESIDE = [path for name in ("tests", "docs", "benchmarks") for path in (ROOT / n
 
 
 def missing_in(path: Path) -> Iterator[str]:
-    """Yield what a file imports from the product that is not there."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Yield what a file names of the product, in an import or after a module, that is not there."""
+    nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+    modules: dict[str, str] = {}
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names if alias.name.split(".")[0] in FLOORS]
             yield from (name for name in names if name not in MODULES)
@@ -277,9 +279,23 @@ def missing_in(path: Path) -> Iterator[str]:
             if module not in MODULES:
                 yield f"line {node.lineno}: {module}"
                 continue
-            for name in (alias.name for alias in node.names):
-                if f"{module}.{name}" not in MODULES and name not in names_in(module):
-                    yield f"line {node.lineno}: {name} in {module}"
+            for alias in node.names:
+                if (whole := f"{module}.{alias.name}") in MODULES:
+                    modules[alias.asname or alias.name] = whole
+                elif alias.name not in names_in(module):
+                    yield f"line {node.lineno}: {alias.name} in {module}"
+    names_only = (node for node in nodes if isinstance(node, ast.Name))
+    bound = {node.id for node in names_only if isinstance(node.ctx, ast.Store)}
+    bound |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = modules.get(node.value.id, "")
+            if module and node.value.id not in bound and not has_name(module, node.attr):
+                yield f"line {node.lineno}: {node.attr} in {module}"
+
+
+def has_name(module: str, name: str) -> bool:
+    return name in names_in(module) or f"{module}.{name}" in MODULES or name.startswith("__")
 
 
 def test_what_stands_beside_the_product_imports_what_is_there() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from calibkit.bins.binning import fit_grid
 from calibkit.columns.columns import read_score_rows
+from calibkit.errors import UsageError
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import Totals
@@ -46,9 +47,10 @@ def main(path: str, levels: int, bins: int, precision: str, repeats: int) -> Non
         solver = method.take
         if solver is None:
             continue
-        reason = grid_methods.too_large(name, *counts)
-        if reason is not None:
-            found[name] = {"skipped": reason}
+        try:
+            grid_methods.check_size(name, *counts)
+        except UsageError as error:
+            found[name] = {"skipped": str(error)}
             continue
         seconds, take = timed(lambda solver=solver: solver(*counts, goal), repeats)
         hits, selected = grid_methods.evaluate(*counts, take)
