@@ -27,7 +27,7 @@ from typing import Any
 #: Step, module, attribute (of a class: Class.method), in the order in which they are shown.
 STEPS = (
     ("open the file", "calibkit.files.sources", "open_source"),
-    ("read the columns", "calibkit.columns.columns", "read_rows"),
+    ("read the columns", "calibkit.columns.rows", "read_rows"),
     ("check the values", "calibkit.columns.columns", "read_score_rows"),
     ("quantiles of uncertainty", "calibkit.bins.binning", "quantile_edges"),
     ("level of each row", "calibkit.bins.binning", "assign"),
@@ -35,7 +35,7 @@ STEPS = (
     ("pack keys and tags", "calibkit_kernels.sorting", "pack"),
     ("sort", "calibkit_kernels.sorting", "sort_pairs"),
     ("group equal scores", "calibkit.summaries.tally", "_count_plain"),
-    ("quantiles of score", "calibkit.summaries.tally", "Tally.quantiles"),
+    ("quantiles of score", "calibkit.summaries.edges", "falling_quantiles"),
     ("hash of the rows", "calibkit.columns.columns", "data_hash"),
     ("other counts of the rows", "calibkit.methods.boundary.solvers.summary", "summarise"),
     ("prefixes with a positive", "calibkit.summaries.tally", "Tally.points"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import graphlib
+import importlib
 import importlib.util
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, reduce
 from pathlib import Path
 from types import ModuleType
 
@@ -300,6 +301,12 @@ def has_name(module: str, name: str) -> bool:
 
 def test_what_stands_beside_the_product_imports_what_is_there() -> None:
     assert [(str(path), wrong) for path in BESIDE for wrong in missing_in(path)] == []
+
+
+def test_the_profile_of_a_boundary_names_functions_that_are_there() -> None:
+    for step, module, name in load(ROOT / "benchmarks" / "profile_boundary.py").STEPS:
+        owner = importlib.import_module(module)
+        assert callable(reduce(getattr, name.split("."), owner)), step
 
 
 @cache
