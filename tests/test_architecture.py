@@ -85,9 +85,7 @@ ONE_OF_EACH = {
         r"_?(quantiles?|percentiles?|\w+_quantiles?|quantile_edges|quantiles_in_units)",
         """summaries.edges.quantile_edges summaries.edges.quantiles_in_units
         maps.method.quantiles summaries.edges.falling_quantiles
-        methods.boundary.problem.columns.Quantiles
-        _kernels.distributions.normal_quantile
-        _kernels.distributions._central_quantile _kernels.distributions._tail_quantile""",
+        methods.boundary.problem.columns.Quantiles numerics.distributions.normal_quantile""",
     ),
     "hashes of rows": (
         r"_?(hash_rows|rows?_hash(es)?|hashes|data_hash(es)?)",

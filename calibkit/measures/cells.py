@@ -13,10 +13,9 @@ from calibkit.bins.binning import MOST_LEVELS, Grid, bins_within, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample
-from calibkit.numerics.distributions import critical_value
+from calibkit.numerics.distributions import critical_value, normal_quantile
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels.distributions import normal_quantile
 from calibkit_kernels.tally import fill_grid
 
 

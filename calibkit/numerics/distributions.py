@@ -6,11 +6,20 @@ fiducial limits illustrated in the case of the binomial, Biometrika 26, 1934).
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from calibkit.arrays import Floats
-from calibkit_kernels.distributions import bounds, normal_quantile
+from calibkit_kernels.distributions import bounds
+
+
+def normal_quantile(p: float) -> float:
+    """Return the z that a standard normal variable stays below with probability `p` in [0, 1]."""
+    from statistics import NormalDist  # loads much, and few commands need it
+
+    return NormalDist().inv_cdf(p) if 0.0 < p < 1.0 else math.copysign(math.inf, p - 0.5)
 
 
 def critical_value(confidence: float) -> float:

@@ -171,12 +171,15 @@ def _line_search(
     return None
 
 
-def rising_root(function: Callable[[float], float], low: float, high: float) -> float:
+def rising_root(
+    function: Callable[[float], float], low: float, high: float, *, straight: float = 0.0
+) -> float:
     """Return where a continuous function crosses zero upwards between two finite points, low <= high.
 
     It is at most 0 at `low` and at least 0 at `high`.  The secant rule, with the Illinois weight on an
     end that stays and a bisection now and then, so that the bracket closes whatever the shape; it ends
-    when the two ends are neighbours, or the bracket is as narrow as rounding allows.
+    when the two ends are neighbours, or the bracket is as narrow as rounding allows.  Between ends no
+    farther apart than `straight` the function is a line to rounding, and the search ends sooner.
     """
     at_low = function(low)
     at_high = function(high)
@@ -184,9 +187,14 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
         return low
     if at_high <= 0.0:
         return high
-    kept = 0
+    kept, of_low, of_high = 0, 1.0, 1.0
     for step in range(200):
-        middle = high - at_high * (high - low) / (at_high - at_low)
+        if high - low <= straight:
+            of_low = of_high = 1.0
+        weighted = of_high * at_high
+        middle = high - weighted * (high - low) / (weighted - of_low * at_low)
+        if high - low <= straight:
+            return min(max(middle, low), high)
         if step % 4 == 3 or not low < middle < high:
             middle = 0.5 * (low + high)
         if middle in (low, high) or high - low <= 4e-16 * max(abs(low), abs(high)):
@@ -195,11 +203,11 @@ def rising_root(function: Callable[[float], float], low: float, high: float) -> 
         if value == 0.0:
             return middle
         if value < 0.0:
-            low, at_low = middle, value
-            at_high = at_high * 0.5 if kept == -1 else at_high
+            low, at_low, of_low = middle, value, 1.0
+            of_high *= 0.5 if kept == -1 else 1.0
             kept = -1
         else:
-            high, at_high = middle, value
-            at_low = at_low * 0.5 if kept == 1 else at_low
+            high, at_high, of_high = middle, value, 1.0
+            of_low *= 0.5 if kept == 1 else 1.0
             kept = 1
     return 0.5 * (low + high)

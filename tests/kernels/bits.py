@@ -89,7 +89,7 @@ def margins() -> Iterator[object]:
 def normals() -> Iterator[object]:
     for z in np.linspace(-38, 38, 153).tolist():
         yield distributions.normal_cdf(z)
-        yield distributions.normal_quantile(distributions.normal_cdf(z))
+        yield distributions.normal_density(z)
 
 
 def of_tallies() -> Iterator[object]:

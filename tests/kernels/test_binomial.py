@@ -16,11 +16,6 @@ chances = st.integers(1, 99).map(lambda k: k / 100)
 levels = st.sampled_from([0.5, 0.1, 0.05, 1e-3, 1e-9])
 
 
-@given(st.floats(1e-18, 0.9))
-def test_log_complement(p: float) -> None:
-    assert kernels.log_complement(p) == pytest.approx(float(naive.log_complement(p)), rel=1e-15)
-
-
 @given(counts, st.one_of(chances, st.floats(1e-12, 1e-3)), st.booleans())
 def test_log_probability(pair: tuple[int, int], p: float, swap: bool) -> None:
     k, n = map(float, pair)

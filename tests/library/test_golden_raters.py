@@ -107,7 +107,7 @@ def test_p21_alpha_calibration() -> None:
     case = golden("p21_alpha_calibration")
     data, expected, params = matrices("p21_alpha_calibration"), case["expected"], case["params"]
     weight = params["lam"]
-    constant = fit_strength(data["z"], data["y"], regularization=weight)
+    constant = fit_strength(positive_probabilities(data["z"]), data["y"], regularization=weight)
     assert constant.intercept == pytest.approx(expected["constant"]["log_alpha0"], abs=2e-3)
     assert constant.ended.value <= expected["constant"]["objective"] + 1e-6
     rows = data["y"].shape[0]
@@ -116,7 +116,9 @@ def test_p21_alpha_calibration() -> None:
             value, rel=1e-6, abs=1e-6
         )
     linear, known = (
-        fit_strength(data["z"], data["y"], data["u"], regularization=weight),
+        fit_strength(
+            positive_probabilities(data["z"]), data["y"], data["u"], regularization=weight
+        ),
         expected["linear"],
     )
     assert linear.ended.value <= known["objective"] + 1e-6

@@ -12,7 +12,6 @@ criteria.py mixture_auc | share = 0.5 if away == 0.0 else 1.0 if away > 0.0 else
 classes.py log_rising | while left > 0 and taken < _MULTIPLIED and (left <= _MULTIPLIED or low < _LARGE): | while False: | the series that follows takes all factors, to the same digits
 knapsack.py nested_levels | if size > 0: | if True: | a short cut: without it the loop has no turns
 logistic.py spread | if weight > 0.0: | if weight >= 0.0: | weight 0 adds 0
-distributions.py normal_quantile | if tail > 0.3: | if tail >= 0.3: | both formulas hold at the limit between them
 metrics.py ranking_sums | if good > 0: | if True: | adds 0
 distributions.py deviance | if abs(x - mean) < 0.1 * (x + mean): | if abs(x - mean) <= 0.1 * (x + mean): | both formulas hold at the limit between them
 draws.py hypergeometric | while u >= 0.0 and (above < high or below > low): | while u >= 0.0 and (above <= high or below > low): | looks once more at a value that cannot occur

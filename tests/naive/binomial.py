@@ -9,12 +9,6 @@ from fractions import Fraction
 import numpy as np
 
 
-def log_complement(p: float) -> Decimal:
-    with localcontext() as context:
-        context.prec = 60
-        return (1 - Decimal(p)).ln()
-
-
 def log_probability(k: float, n: float, p: float, q: float) -> Decimal:
     """Return the log for the smaller of p and q, whose precision counts."""
     with localcontext() as context:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from glob import escape
 from itertools import pairwise
 from typing import Final
@@ -58,8 +59,11 @@ SHARE_UNITS: Final = 2**32
 #: Where ln alpha0 of a constant strength is looked for.
 LEAST_LOG, MOST_LOG = -15.0, 25.0
 _STEP: Final = 1.0
-#: How many rows valleys are looked for on.
+#: How many rows valleys are looked for on, and how far off their bottoms may be expected there.
 SAMPLE: Final = 8192
+_NEAR: Final = 1 / 16
+#: Over so little of ln alpha0 the slope is a line: its curvature is of the order of 1.
+_STRAIGHT: Final = 1e-9
 #: Rows whose costs are added up together.
 _BLOCK_ROWS: Final = 8192
 
@@ -148,7 +152,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
     if isinstance(named, str):
         features = rows.made(width, lambda block: own_features(named, probabilities[block]))
     strength = fit_strength(
-        probabilities,
+        rows.made(width, lambda block: positive_probabilities(probabilities[block])),
         rows.counts,
         features,
         regularization=options.regularization,
@@ -290,24 +294,22 @@ def fit_strength(
 ) -> Strength:
     """Fit the strength to votes.
 
-    Probabilities and counts are rows x classes, in an order that is as good as random, and every row
-    has a vote; features are rows x features, or None for a constant strength.  `regularization` is the
-    penalty of (ln alpha0)^2, a row: both it and the likelihood are averaged over rows, so its strength
-    depends neither on the number of rows nor on that of votes.  The result depends on no thread.
+    Probabilities (see `positive_probabilities`) and counts are rows x classes, in an order that is as
+    good as random, and every row has a vote; features are rows x features, or None for a constant
+    strength.  `regularization` is the penalty of (ln alpha0)^2, a row: both it and the likelihood are
+    averaged over rows, so its strength depends neither on the number of rows nor on that of votes.
+    The result depends on no thread.
 
     Rows with one vote say nothing about alpha0: with such rows only, ln alpha0 is 0 under a penalty
     and not determined without one.  The objective need not be convex: the best constant is looked
     for between e^-15 and e^25, and the search on features starts there.
     """
     objective = Objective(probabilities, counts, regularization, threads)
-    constant = _best_constant(objective)
-    place, inside = np.array([constant]), LEAST_LOG < constant < MOST_LOG
-    least, gradient = objective.at(place)
-    found = Minimum(place, least, abs(float(gradient[0])), 0, converged=inside)
+    constant = found = _best_constant(objective)
     weights, shift = np.empty(0), 0.0
     if features is not None:
         mean, factor = standard(features)
-        start = np.append(np.zeros(features.shape[1]), constant)
+        start = np.append(np.zeros(features.shape[1]), constant.point)
         objective = replace(objective, features=features, mean=mean, factor=factor)
         found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
         weights = found.point[:-1] * factor
@@ -315,7 +317,7 @@ def fit_strength(
     return Strength(
         weights=weights,
         intercept=float(found.point[-1]) - shift,
-        constant_objective=least,
+        constant_objective=constant.value,
         ended=found,
     )
 
@@ -376,11 +378,12 @@ class Objective(Struct, frozen=True):
         log_alpha0 = np.full((counts.shape[0], 1), point[-1])
         features = None
         if self.features is not None:
-            features = np.ascontiguousarray((self.features[rows] - self.mean) * self.factor)
+            features = self.features[rows] - self.mean
+            features *= self.factor
             affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
         log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
         cost, slope = np.empty((2, counts.shape[0], 1))
-        probabilities = positive_probabilities(self.probabilities[rows])
+        probabilities = self.probabilities[rows]
         histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
         cost += self.regularization * log_alpha0 * log_alpha0
         slope += 2.0 * self.regularization * log_alpha0
@@ -392,11 +395,11 @@ class Objective(Struct, frozen=True):
         return float(total[0]), gradient
 
 
-def _best_constant(objective: Objective) -> float:
+def _best_constant(objective: Objective) -> Minimum:
     """Return the best ln alpha0 for all rows together.
 
-    Valleys are looked for on a sample, the first rows in an order that is as good as random, and
-    each is searched to its bottom on all rows.
+    Valleys and their bottoms are looked for on a sample, the first rows in an order that is as good
+    as random, and around each bottom all rows are asked for theirs.
     """
     probabilities, counts = objective.probabilities[:SAMPLE], objective.counts[:SAMPLE]
     sample = replace(objective, probabilities=probabilities, counts=counts)
@@ -406,14 +409,21 @@ def _best_constant(objective: Objective) -> float:
     valleys = [ends for ends, (before, after) in steps if before < 0.0 <= after]
     valleys += [(LEAST_LOG, LEAST_LOG)] if slopes[0] >= 0.0 else []
     valleys += [(MOST_LOG, MOST_LOG)] if slopes[-1] < 0.0 else []
-    bottoms = [_bottom(objective, *valley) for valley in valleys]
-    return min(bottoms, key=lambda place: objective.at(np.array([place]))[0])
+    near = [rising_root(sample.slope, *valley, straight=_NEAR) for valley in valleys]
+    return min((_bottom(objective, place) for place in near), key=lambda one: one.value)
 
 
-def _bottom(objective: Objective, low: float, high: float) -> float:
-    """Return the least point of the valley around a bracket that a sample gave."""
-    while low > LEAST_LOG and objective.slope(low) >= 0.0:
-        low, high = max(low - _STEP, LEAST_LOG), low
-    while high < MOST_LOG and objective.slope(high) < 0.0:
-        low, high = high, min(high + _STEP, MOST_LOG)
-    return rising_root(objective.slope, low, high)
+def _bottom(objective: Objective, near: float) -> Minimum:
+    """Return the least point of the valley in which a sample has its own."""
+    slope, step = cache(objective.slope), _NEAR
+    low, high = max(near - step, LEAST_LOG), min(near + step, MOST_LOG)
+    while low > LEAST_LOG and slope(low) >= 0.0:
+        step *= 2.0
+        low, high = max(low - step, LEAST_LOG), low
+    while high < MOST_LOG and slope(high) < 0.0:
+        step *= 2.0
+        low, high = high, min(high + step, MOST_LOG)
+    found = rising_root(slope, low, high, straight=_STRAIGHT)
+    value, gradient = objective.at(np.array([found]))
+    inside = LEAST_LOG < found < MOST_LOG
+    return Minimum(np.array([found]), value, abs(float(gradient[0])), 0, converged=inside)

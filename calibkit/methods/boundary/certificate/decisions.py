@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
+from calibkit.numerics.distributions import normal_quantile
 from calibkit_kernels.distributions import bounds as binomial_bounds
-from calibkit_kernels.distributions import normal_quantile
 
 #: The name of the share that is reviewed, among the bounds of three-way decisions.
 REVIEWED = "review_capacity"

@@ -32,14 +32,9 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt64s
 from calibkit.numerics.bounds import Bound
+from calibkit.numerics.distributions import normal_quantile
 from calibkit_kernels.distributions import bound as binomial_bound
-from calibkit_kernels.distributions import (
-    lower_tail,
-    normal_cdf,
-    normal_quantile,
-    units_to_reach,
-    upper_tail,
-)
+from calibkit_kernels.distributions import lower_tail, normal_cdf, units_to_reach, upper_tail
 
 #: Trials without a signal that are added: what few rows promise is not believed.
 _CAUTION = 10.0
