@@ -25,6 +25,7 @@ from sklearn.utils.validation import (
     _check_sample_weight,
     check_is_fitted,
     column_or_1d,
+    has_fit_parameter,
     validate_data,
 )
 
@@ -72,10 +73,15 @@ class _Binary(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, **self._checks(X, self._least))
         check_consistent_length(X, y)  # of frames too
         codes = self._codes(y)
-        rows, roles, scale = self._training(X, np.asarray(y))
-        roles |= {"label": codes[rows], **self._beside(_safe_indexing(X, rows))}
+        weight = None
         if sample_weight is not None:
-            roles["weight"] = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
+            if len(np.unique(codes[weight > 0.0])) < 2:
+                raise ValueError("y has one class in the rows whose sample_weight is above 0.")
+        rows, roles, scale = self._training(X, np.asarray(y), weight)
+        roles |= {"label": codes[rows], **self._beside(_safe_indexing(X, rows))}
+        if weight is not None:
+            roles["weight"] = weight[rows]
         frame, names = frame_of_arrays(roles)
         own = self.get_params(deep=False).items()
         options = {name: value for name, value in own if name not in _OF_HERE} | options
@@ -108,20 +114,27 @@ class _Binary(ClassifierMixin, BaseEstimator):
             raise ValueError(f"y has one class, {self.classes_[0]}; a fit needs two classes.")
         return codes.astype(np.uint8)
 
-    def _training(self, X: Any, y: Numbers) -> tuple[Numbers, dict[str, Numbers], Scale]:
+    def _training(
+        self, X: Any, y: Numbers, weight: Numbers | None
+    ) -> tuple[Numbers, dict[str, Numbers], Scale]:
         """Return the rows to fit on, their scores and what goes with these, and the scale."""
         every = np.arange(len(y))
         if self.estimator is None:
             return every, self._scored(X, None), self.scale
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        weighs = weight is not None and has_fit_parameter(self.estimator, "sample_weight")
+
+        def fitted(rows: Numbers) -> Any:
+            more = {"sample_weight": weight[rows]} if weighs and weight is not None else {}
+            return clone(self.estimator).fit(_safe_indexing(X, rows), y[rows], **more)
+
+        self.estimator_ = fitted(every)
         scale: Scale = "probability" if hasattr(self.estimator_, "predict_proba") else "raw"
         if isinstance(self.estimator, FrozenEstimator):
             return every, self._scored(X, self.estimator_), scale
         rows, parts = [], []
         for train, test in check_cv(self.cv, y, classifier=True).split(X, y):
-            fold = clone(self.estimator).fit(_safe_indexing(X, train), y[train])
             rows.append(test)
-            parts.append(self._scored(_safe_indexing(X, test), fold))
+            parts.append(self._scored(_safe_indexing(X, test), fitted(train)))
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return np.concatenate(rows), whole, scale
 
@@ -239,12 +252,12 @@ class BoundaryClassifier(_Binary):
     cv: Any = None
     random_state: int | None = 0
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator, if there is one, and the boundary of its scores."""
         given = [name for name in OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:  # two bounds would make three decisions
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
-        return self._fit(X, y, ck.fit_boundary, **({} if given else _HIGHEST))
+        return self._fit(X, y, ck.fit_boundary, sample_weight, **({} if given else _HIGHEST))
 
     def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
@@ -280,7 +293,7 @@ class HeterogeneousCalibrator(_Calibrator):
 
     estimator: Any = None
     _: KW_ONLY
-    partition: Literal["tree", "forest", "boosted", "sequential"] = "tree"
+    partition: Literal["tree", "forest", "boosted", "sequential", "auto"] = "tree"
     map: Literal["platt", "beta", "isotonic", "histogram"] = "platt"
     max_depth: int | None = None
     min_leaf: int | None = None
@@ -296,9 +309,9 @@ class HeterogeneousCalibrator(_Calibrator):
         tags.input_tags.sparse = False
         return tags
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator, if there is one, and the calibration of its scores."""
-        return self._fit(X, y, ck.fit_hetcal)
+        return self._fit(X, y, ck.fit_hetcal, sample_weight)
 
     def _beside(self, X: Any) -> dict[str, Any]:
         if self.estimator is None:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from calibkit.api.functions import Asked, P, in_python, options_function, python_function, tell
+from calibkit.models.kinds import doubts_of
 from calibkit.options import simulate as kinds
 from calibkit.options.alpha_cal import AlphaOptions
 from calibkit.options.bin import BinOptions
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def _model(fitted: Fitted[M], options: Options) -> M:
-    tell(fitted.warnings, options)
+    tell((*fitted.warnings, *doubts_of(fitted.model)), options)
     return fitted.model
 
 
@@ -234,12 +235,13 @@ def watch(source: Source, options: WatchOptions) -> Watched:
     >>> found.alarm, found.period, [test.name for test in found.tests]
     (False, 1, ['recall'])
     """
-    from calibkit.files.sinks import write_bytes
+    from calibkit.files.sinks import alone_with, write_bytes
     from calibkit.methods.watch.watch import watch
 
-    found = watch(options, source)
+    with alone_with(options.state):
+        found = watch(options, source)
+        write_bytes(found.state.to_json(), options.state)
     tell(found.warnings, options)
-    write_bytes(found.state.to_json(), options.state)
     return found
 
 

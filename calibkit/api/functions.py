@@ -114,6 +114,12 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     return found
 
 
+def columns_of(kind: type[Options]) -> set[str]:
+    """Return the options of a class that name columns, in place of which arrays may be given."""
+    patterns = ("NAME", "PATTERN")
+    return {one.name for one in options_of(kind) if one.group == COLUMNS or one.metavar in patterns}
+
+
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
     """Raise a `UsageError` for a keyword of a function that is no option of its class."""
     known = [option.name for option in options_of(kind)]
@@ -129,12 +135,15 @@ def _opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
     """Return the rows and the options of a call; arrays become columns named after their option."""
-    from calibkit.files.frames import frame_of_arrays, open_frame
+    from calibkit.files.frames import frame_of_arrays, is_array, open_frame
     from calibkit.runtime.threads import later, warm_up
 
-    if len(rows) > 1:
+    columns = columns_of(kind)
+    if len(rows) > 1 or (rows and is_array("score", rows[0]) and not isinstance(rows[0], list)):
+        named = [role for role in ("score", "scores", "members", "probs") if role in columns][:1]
+        arrays = ", ".join(f"{role}=…" for role in [*named, *({"label"} & columns)])
         raise UsageError(
-            f"{name}: takes a frame, and all else by keyword; arrays too: {name}(score=…, label=…)"
+            f"{name}: takes a frame, and all else by keyword; arrays too: {name}({arrays})"
         )
     if rows and _FRAME in given:
         raise UsageError(f"{name}: got two frames; give one")
@@ -144,7 +153,6 @@ def _opened(
     if of_files and not isinstance(frame, str | os.PathLike):
         raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
     refuse_unknown(name, kind, given)
-    columns = {option.name for option in options_of(kind) if option.group == COLUMNS}
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
     source = open_frame(frame, dialect=TextOptions(**said).dialect)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import in_python, options_function, refuse_unknown, tell
+from calibkit.api.functions import columns_of, in_python, options_function, refuse_unknown, tell
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
 from calibkit.models.model import Model
@@ -57,14 +57,17 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
     return returned(rows, found, joined, applied.chosen)
 
 
-def drift_of_frame(model: Model, frame: Frame, **given: Any) -> Drift:
+def drift_of_frame(model: Model, frame: Frame | None = None, **given: Any) -> Drift:
     """Return how far rows are from those of the fit; see `calibkit.models.model.Model.drift`."""
     from calibkit.drift import drift
 
     with in_python(names_of(DriftOptions)):
         refuse_unknown("Model.drift", DriftOptions, given)
-        options = DriftOptions(model=model, **given)
-        found = drift.fit(options, open_frame(frame))
+        columns = columns_of(DriftOptions)
+        roles = {role: value for role, value in given.items() if role in columns}
+        whole, arrays = frame_of_arrays(roles, frame)
+        options = DriftOptions(model=model, **{**given, **arrays})
+        found = drift.fit(options, open_frame(whole))
     tell(found.warnings, options)
     return found
 

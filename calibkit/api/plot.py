@@ -14,10 +14,13 @@ Examples
 
 from __future__ import annotations
 
+import functools
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from calibkit.api.functions import FrameFunction, python_function, tell
+from calibkit.api.functions import FrameFunction, in_python, python_function, tell
+from calibkit.methods.watch.watch import are_states
 from calibkit.options import plot as kinds
 from calibkit.reports import plots
 
@@ -64,4 +67,15 @@ bias = _drawn(kinds.BiasOptions)
 dispersion = _drawn(kinds.DispersionOptions)
 disagreement = _drawn(kinds.DisagreementOptions)
 auc_lift = _drawn(kinds.AucLiftOptions)
-watch = _drawn(kinds.WatchPlotOptions)
+_nights = _drawn(kinds.WatchPlotOptions)
+
+
+@functools.wraps(_nights)
+def watch(frame: Any = None, **options: Any) -> Axes:
+    """Draw nights, or those of the files of states."""
+    files = frame if isinstance(frame, list | tuple) else [frame]
+    paths = [os.fspath(one) for one in files if isinstance(one, str | os.PathLike)]
+    if paths and are_states(paths):
+        with in_python():
+            frame = plots.nights_of(paths)
+    return _nights(frame, **options)

@@ -178,9 +178,9 @@ def read_score_rows(
 
     `label` and `uncertainty` say whether these columns are used at all.  With `finite_scores` infinite
     ones are refused under ``logit`` and ``raw`` too: where scores are summed, not only ordered.  A
-    `positive` that no row has is a warning if it need not occur (one shard of many may hold none).  Of
-    the `others`, read along, numeric ones count for `on_missing`; missing values of `features` mean
-    something: they drop no row.
+    `positive` that no row has is a warning if it need not occur (one shard of many may hold none).  The
+    `others`, read along, count for `on_missing`; missing values of `features` mean something: they
+    drop no row.
 
     Raises `UsageError`: a column is not there, or one column has two roles; `DataError`: values
     that are missing, out of range or of the wrong type.

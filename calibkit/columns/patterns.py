@@ -89,7 +89,7 @@ def read_matrix(frame: pl.DataFrame, matched: Matched, where: RowFinder) -> Floa
         columns = [numeric_column(frame[name], where) for name in matched.columns]
         return np.column_stack(columns).astype(np.float64, copy=False)
     column = frame[matched.columns[0]]
-    refuse_missing(column, where, "no value (null)", f"fill these rows, or {where.remedy}")
+    refuse_missing(column, where, "no value (null)")
     lists = column.arr.to_list() if isinstance(column.dtype, pl.Array) else column
     lengths = lists.list.len()
     width = int(lengths[0]) if lengths.len() else 0

@@ -7,8 +7,9 @@ offend.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from typing import Any, Final, NoReturn, cast
 
 import numpy as np
@@ -173,22 +174,16 @@ def read_rows(
 ) -> Rows:
     """Read columns together, without the rows that are to be dropped; `NothingLeft` if all are.
 
-    Nulls of the columns `missing` drop their row, and NaN of those that are floats; so does a label
-    that is null, NaN or empty in the column `unlabelled`.
+    What is null, NaN or empty text in the columns `missing` drops its row, and so does a label in the
+    column `unlabelled`.
     """
     names = list(dict.fromkeys(columns))
     frame = source.read(names, rechunk=False)
     remarks, masks = list[Remark](), list[Bools]()
-    tasks = [
-        (name, "--on-missing drop")
-        for name in dict.fromkeys(missing)
-        if (kind := frame.schema[name]).is_numeric()
-        or kind.is_nested()
-        or kind in (pl.Null, pl.Boolean)
-    ]
+    tasks = [(name, "--on-missing drop") for name in dict.fromkeys(missing)]
     tasks += [(unlabelled, "--unlabelled drop")] if unlabelled is not None else []
     for name, reason in tasks:
-        absent = missing_mask(frame[name], empty=name == unlabelled)
+        absent = missing_mask(frame[name], empty=True)
         if absent is not None:
             masks.append(absent)
             after, count = f"without a value dropped ({reason})", int(np.count_nonzero(absent))
@@ -220,14 +215,14 @@ def refuse_missing(
     column: pl.Series,
     where: RowFinder,
     problem: str = "no value",
-    advice: str = "fill these rows, or leave them out",
+    advice: str | None = None,
     *,
     empty: bool = False,
 ) -> None:
     """Raise a `DataError` for rows that are null, NaN or (if `empty`) empty text."""
     absent = missing_mask(column, empty=empty)
     if absent is not None:
-        where.refuse(column, absent, problem, advice)
+        where.refuse(column, absent, problem, advice or f"fill these rows, or {where.remedy}")
 
 
 def is_text(kind: pl.DataType) -> bool:
@@ -265,8 +260,15 @@ FloatArray = NDArray[np.float32] | Floats
 #: Integers beyond this are not all float64 numbers.
 _EXACT_INTEGER: Final = 2**53
 
-#: Scores beyond this are no probabilities that were rounded badly.
-_LEAST_PERCENT: Final = 2
+#: What to do about values, or what tells it.
+Advice = str | Callable[[], str]
+
+#: Scores beyond the first are no probabilities that were rounded badly.
+_LEAST_PERCENT, _PERCENT = 2, 100
+#: Larger numbers are no log-odds that a model gives.
+_LARGEST_LOGIT = 50
+#: Fewer values outside [0, 1] are mistakes, not another scale.
+_MANY = 0.1
 
 #: Where the values of a scale end, if they do.
 _ENDS: Final = {"percent": (0.0, 100.0), "probability": (0.0, 1.0)}
@@ -281,7 +283,7 @@ def numeric_column(
     finite: bool = True,
     low: float | None = None,
     high: float | None = None,
-    advice: str = "",
+    advice: Advice = "",
 ) -> FloatArray:
     """Return a column of numbers of any type, or booleans (as 0 and 1), as checked numbers.
 
@@ -301,7 +303,10 @@ def numeric_column(
         if np.isnan(array).any():
             _refuse_absent(column, where)
         interval = f"[{bottom:g}, inf)" if np.isinf(top) else f"[{bottom:g}, {top:g}]"
-        where.check(column, (array < bottom) | (array > top), f"not in {interval}", advice)
+        outside = (array < bottom) | (array > top)
+        if outside.any():
+            said = advice if isinstance(advice, str) else advice()
+            where.refuse(column, outside, f"not in {interval}", said)
         said = "only finite values can be used here; correct these rows"
         where.check(column, np.isinf(array), "infinite", said)
     if lowest <= 0 <= highest:
@@ -316,16 +321,29 @@ def score_column(
     column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
 ) -> FloatArray:
     """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-    if scale == "probability":
-        advice = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-        if column.dtype.is_numeric() and _LEAST_PERCENT < cast(float, column.max() or 0.0) <= 100:
-            advice = "probabilities lie in [0, 1]; use --scale percent for scores from 0 to 100"
+    advice: Advice = partial(other_scale, column)
+    if scale != "probability":
+        advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
     return _on_scale(column, where, scale, advice, finite=finite, single=False)
 
 
+def other_scale(column: pl.Series) -> str:
+    """Return what to do about scores that are no probabilities, by what they look like."""
+    plain = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    if not column.dtype.is_numeric():
+        return plain
+    array = column.drop_nulls().cast(pl.Float64).to_numpy()
+    least, most, many = float(array.min()), float(array.max()), _MANY * array.size
+    above, below = np.count_nonzero(array > 1), np.count_nonzero(array < 0)
+    if not below and above > many and _LEAST_PERCENT < most <= _PERCENT:
+        return "these look like percentages: use --scale percent, or --scale logit or raw if not"
+    if below > many and max(-least, most) <= _LARGEST_LOGIT:
+        return "these look like logits: use --scale logit, or --scale raw"
+    return plain
+
+
 def _on_scale(
-    column: pl.Series, where: RowFinder, scale: str, advice: str, *, finite: bool, single: bool
+    column: pl.Series, where: RowFinder, scale: str, advice: Advice, *, finite: bool, single: bool
 ) -> FloatArray:
     """Return scores as their scale allows them; percentages become probabilities.
 
@@ -461,7 +479,7 @@ def _refuse_absent(column: pl.Series, where: RowFinder) -> None:
     """Refuse rows with null or NaN, all of them at once: whoever fills them, fills both."""
     nan = column.dtype.is_float() and column.is_nan().any()
     both = " or ".join(["null"] * bool(column.null_count()) + ["NaN"] * bool(nan))
-    refuse_missing(column, where, f"no value ({both})", f"fill these rows, or {where.remedy}")
+    refuse_missing(column, where, f"no value ({both})")
 
 
 _POSITIVE_TEXT: Final = ("1", "t", "true")

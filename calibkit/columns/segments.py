@@ -26,8 +26,7 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
     Whole floats are written as integers, so that a column reads the same from CSV and Parquet.  A
     row without a value is refused.
     """
-    advice = f"fill these rows, or {where.remedy}"
-    refuse_missing(column, where, advice=advice, empty=True)
+    refuse_missing(column, where, empty=True)
     distinct = column.unique()
     names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
     return Segments(column.name, known_codes(column, names, distinct).astype(np.uint32), names)

@@ -24,7 +24,7 @@ from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Numb
 from calibkit.measures.views import View, signed
 from calibkit.models.model import Range
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.metrics import Share
+from calibkit.options.metrics import Share, needs
 from calibkit.summaries.tally import count_rows
 
 #: Metrics that say how many rows there are.
@@ -124,7 +124,13 @@ class Findings(Struct, kw_only=True):
         notes: tuple[str, ...] = (),
         score_bits: int | None = None,
     ) -> Evaluated:
-        """Return what was found on so many rows."""
+        """Return what was found on so many rows; a `UsageError` for a metric that they do not have."""
+        found = {
+            name for own in self.metrics.metrics.values() for part in own.values() for name in part
+        }
+        for name in self.asked.chosen or ():
+            if not any(one == name or one.startswith(f"{name}[") for one in found):
+                raise UsageError(f"--metrics {name} {needs(name)}.")
         self.metrics.rows = rows
         if score_bits is not None:
             self.metrics.resolution = Coarse(score_bits, self.ranges)

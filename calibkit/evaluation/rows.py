@@ -246,7 +246,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a value in every row."""
-    readers.refuse_missing(column, where, advice=f"fill these rows, or {where.remedy}", empty=True)
+    readers.refuse_missing(column, where, empty=True)
     return column
 
 

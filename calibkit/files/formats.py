@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePath
@@ -109,7 +110,8 @@ def sniff_format(head: bytes) -> str:
     for name, leading in _LEADING.items():
         if head.startswith(leading):
             return name
-    if head.removeprefix(UTF8_BOM).replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")[:1] == b"{":
+    text = head.removeprefix(UTF8_BOM).replace(b"\0", b"").lstrip(b"\xff\xfe \t\r\n")
+    if re.match(rb"\[?\s*\{", text):  # also an array of objects, which the reader refuses
         return "ndjson"
     return "csv"
 

@@ -17,7 +17,7 @@ import polars as pl
 from calibkit.arrays import Int64s, Numbers
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect, Opening
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source, open_source, series_of
 
 
 class ArrowStream(Protocol):
@@ -28,9 +28,10 @@ class ArrowStream(Protocol):
 
 
 #: Rows: a polars frame (also lazy), a pyarrow table, a pandas frame, a DuckDB relation, whatever else
-#: has the Arrow C stream interface; columns by name; or the name of a file, glob or folder, as on the
-#: command line.
-Frame = ArrowStream | pl.LazyFrame | Mapping[str, Any] | str | os.PathLike[str]
+#: has the Arrow C stream interface; columns by name; or the name of a file, glob or folder, or several
+#: of them, as on the command line.
+Path = str | os.PathLike[str]
+Frame = ArrowStream | pl.LazyFrame | Mapping[str, Any] | Path | Sequence[Path]
 
 #: A name, or several of them.
 Names = str | Sequence[str]
@@ -60,8 +61,9 @@ def open_frame(frame: Frame, name: str = "frame", *, dialect: Dialect | None = N
     Raises `UsageError` for something that polars cannot read, or a file that is not there;
     `DataError` for no rows, or a damaged file.
     """
-    if isinstance(frame, str | os.PathLike):
-        return open_source([os.fspath(frame)], Opening(dialect=dialect or Dialect()))
+    files = frame if isinstance(frame, list | tuple) else [frame]
+    if files and all(isinstance(one, str | os.PathLike) for one in files):
+        return open_source([*map(os.fspath, files)], Opening(dialect=dialect or Dialect()))
     if is_array("score", frame) and not isinstance(frame, list):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name, dialect)
@@ -150,9 +152,9 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
             matrix = np.asfortranarray(values)
             return {f"{stem}_{k}": pl.Series(f"{stem}_{k}", one) for k, one in enumerate(matrix.T)}
         if len(shape) == 1 and role not in _PATTERNS:
-            return {stem: pl.Series(stem, values)}
+            return {stem: pl.Series(stem, series_of(stem, values))}
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
-        raise UsageError(f"{role}: {type(values).__name__} is no array ({error}).") from error
+        raise UsageError(f"{role}: {type(values).__name__} is not an array ({error}).") from error
     wanted = "rows x columns" if role in _STEMS else "one value for each row"
     raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")
 
@@ -167,7 +169,7 @@ def returned(frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: Int
     """
     if isinstance(frame, pl.LazyFrame):
         return result.lazy()
-    if isinstance(frame, pl.DataFrame | str | os.PathLike):
+    if isinstance(frame, pl.DataFrame | str | os.PathLike | list | tuple):
         return result
     if isinstance(frame, Mapping):
         return {column.name: column.to_numpy() for column in result.iter_columns()}

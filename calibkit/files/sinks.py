@@ -15,7 +15,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -48,6 +48,31 @@ _LOOK: Final = 0.2
 Sink = Callable[[pl.LazyFrame, Any, int], None]
 
 Write = Callable[[IO[bytes]], object]
+
+
+@contextmanager
+def alone_with(path: str) -> Iterator[None]:
+    """Keep a file to one run at a time, from where it is read until it is written; others wait.
+
+    They wait for the lock of a hidden file beside it, which each removes in the end.  Where the system
+    has no such lock, or the folder takes no file, runs are not kept apart.
+    """
+    final, held = final_path(path), None
+    with suppress(ImportError, OSError):
+        from fcntl import LOCK_EX, flock
+
+        while final is not None:
+            held = final.with_name(f".{final.name}.lock").open("wb")
+            flock(held, LOCK_EX)
+            if os.fstat(held.fileno()).st_nlink:
+                break
+            held.close()  # the run that had it has removed the file
+    try:
+        yield
+    finally:
+        if held is not None:
+            Path(held.name).unlink(missing_ok=True)
+            held.close()
 
 
 class Transaction:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, closing
 from copy import copy
 from functools import partial
 from itertools import accumulate
+from numbers import Real
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -136,6 +137,28 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
     return Table.of(part, scan, source=source)
 
 
+#: What polars and pyarrow raise for frames that they cannot take.
+_UNREADABLE = TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError
+
+
+def series_of(name: str, values: Any) -> Any:
+    """Return a list as the column that it is; of numbers also one that begins with a whole one."""
+    if not isinstance(values, list | tuple):
+        return values
+    numbers = all(one is None or isinstance(one, Real) for one in values)
+    return pl.Series(name, values, strict=not numbers)
+
+
+def _unreadable_column(data: Any) -> str:
+    """Return in words which column of a pandas frame polars cannot read; empty where it reads each."""
+    for place, name in enumerate(data.columns if hasattr(data, "iloc") else ()):
+        try:
+            pl.Series(str(name), data.iloc[:, place])
+        except _UNREADABLE as error:
+            return f"its column {name!r} ({error}): leave it out, or make its values of one type"
+    return ""
+
+
 class Source:
     """All inputs of a command as one table, in the order of `parts`; see `open_source`."""
 
@@ -184,9 +207,15 @@ class Source:
         Raises `UsageError` if polars cannot read `data`; `DataError` if it has no rows.
         """
         try:
-            frame = data.collect() if isinstance(data, pl.LazyFrame) else pl.DataFrame(data)
-        except (TypeError, ValueError) as error:
-            raise UsageError(f"{name}: polars cannot read a {type(data).__name__}") from error
+            if isinstance(data, pl.LazyFrame):
+                frame = data.collect()
+            elif isinstance(data, Mapping):
+                frame = pl.DataFrame({name: series_of(name, own) for name, own in data.items()})
+            else:
+                frame = pl.DataFrame(data)
+        except _UNREADABLE as error:
+            what = _unreadable_column(data) or f"a {type(data).__name__}: {error}"
+            raise UsageError(f"{name}: polars cannot read {what}") from error
         if not frame.height:
             raise DataError.of(name, "the frame is empty (0 rows)")
         opening = Opening(dialect=dialect or Dialect())

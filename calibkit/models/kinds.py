@@ -110,6 +110,12 @@ def view_of(result: Any) -> View:
     return VIEWS[getattr(result, "kind", type(result).__name__)]()
 
 
+def doubts_of(model: Any) -> Sequence[str]:
+    """Return what speaks against using a model, by the view of its kind if that says it."""
+    doubts = getattr(view_of(model), "doubts", None)
+    return () if doubts is None else doubts(model)
+
+
 def find_columns(
     model: Any, source: Source, request: Request, roles: Sequence[str]
 ) -> dict[str, str]:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from calibkit.files.frames import Array, Frame, Names
 
 _GIANT = re.compile(rb"[0-9]{300}")
+#: How metrics.json begins.
+_METRICS = re.compile(rb"\s*\{\s*\"differences\"")
 
 #: Where there is more than a page shows: on the command line, and in Python.
 _MORE = {"--all shows": "summary() shows", "-o FILE writes": "as_dict() has"}
@@ -170,6 +172,12 @@ class Shown:
         """Return the result as canonical JSON: sorted keys, floats that read back exactly."""
         return canonical_json(self.as_dict())
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the result to a JSON file, whole or not at all; ``-`` is standard output."""
+        from calibkit.files.sinks import write_bytes
+
+        write_bytes(self.to_json(), os.fspath(path))
+
 
 def _from_above(method: W) -> W:
     """Return a method that does what rooms above this one have given: `calibkit.models.kinds`."""
@@ -266,14 +274,14 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     @_from_above
     def drift(
         self,
-        frame: Frame,
+        frame: Frame | None = None,
         *,
-        score: str | None = None,
-        uncertainty: str | None = None,
-        label: str | None = None,
+        score: str | Array | None = None,
+        uncertainty: str | Array | None = None,
+        label: str | Array | None = None,
         positive: str | None = None,
         unlabelled: str = "error",
-        weight: str | None = None,
+        weight: str | Array | None = None,
         confidence: float = 0.95,
         estimate: bool = False,
         calibrator: Any = None,
@@ -285,7 +293,7 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         Parameters
         ----------
         frame
-            The new rows.
+            The new rows; None: columns are given as arrays, in place of their names.
         score, uncertainty
             Where such a column is, if not where the model says.
         label, positive, unlabelled
@@ -318,12 +326,6 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         >>> found.metrics.metrics["boundary"]["all"]["psi_score"] < 0.05
         True
         """
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a JSON file, whole or not at all; ``-`` is standard output."""
-        from calibkit.files.sinks import write_bytes
-
-        write_bytes(self.to_json(), os.fspath(path))
 
     @classmethod
     def schema(cls) -> dict[str, Any]:
@@ -364,7 +366,10 @@ def decode(data: bytes, file: str | None = None) -> Model:
     if len(data) > MOST_BYTES:
         raise ModelError(f"a model file of {len(data)} bytes is not plausible", file=file)
     _refuse_giants(data, file)
-    head = decode_as(data, _Head, "a calibkit model", file)
+    what = "a calibkit model"
+    if _METRICS.match(data):
+        what += ", but metrics (calibkit gate and diff read them)"
+    head = decode_as(data, _Head, what, file)
     try:
         if head.kind not in KINDS:
             raise ModelError(

@@ -72,7 +72,7 @@ def is_decimal(text: str) -> bool:
 
 
 def _decimal(value: str | float | Decimal, name: str) -> Decimal:
-    text = str(value).strip() if isinstance(value, str) else str(Decimal(str(value)))
+    text = str(value).strip()
     if not _DECIMAL.fullmatch(text):
         raise UsageError(f"{name} is {value!r}; expected a decimal number such as 0.9.")
     with localcontext() as context:

@@ -101,7 +101,7 @@ class ApplyOptions(Decided):
         "With --on-missing null: refuse files with a larger share of them.", "SHARE", read=_share
     )
     on_missing: Literal["error", "null"] = shared.of_input(
-        "Rows with null or NaN where a number is needed: refuse the file, or write null in "
+        "Rows without a value where one is needed: refuse the file, or write null in "
         "the added columns.",
         default="error",
     )

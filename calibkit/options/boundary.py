@@ -125,8 +125,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
     )
     review_capacity: Number | None = of_objective(
         "Block, review or pass: at most N rows are reviewed; below 1: a share of the rows. "
-        "--precision binds block, --recall block with review. With one of them the most of the "
-        "other; with both the least review, which must not exceed N if given.",
+        "--precision binds block, --recall binds block and review together. With one of them the most "
+        "of the other; with both the least review, which must not exceed N if given.",
         "N",
     )
     review_cost: Number | None = of_objective(

@@ -127,7 +127,7 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
     decision: str | None = of_metrics("Judge a column of decisions: 0/1, boolean or t/f.", "NAME")
     threshold: Numbers | None = of_numbers(
         "Judge the decision to flag rows with score >= X, under the score 'threshold:X'; may be "
-        "repeated. Of several scores the baseline decides.",
+        "repeated. With several scores the baseline decides.",
         "X",
         group="Metrics",
     )

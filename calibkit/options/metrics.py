@@ -106,6 +106,20 @@ def stem(metric: str) -> str:
     return metric.partition(":")[0].partition("[")[0]
 
 
+def needs(metric: str) -> str:
+    """Return in words what has a metric."""
+    name = stem(metric)
+    if name in OF_CELLS:
+        return "is of the cells of a grid: name its table by --grid, and one of its score bins"
+    if name in OF_DECISIONS or (name in MEASURES and name not in OF_SCORES):
+        return "is of decisions: name them by --boundary, --decision or --threshold"
+    if name in OF_VOTES:
+        return "is of votes: name class probabilities by --probs and votes by --counts"
+    if name in OF_CLASSES:
+        return "is of class probabilities with labels: name them by --probs"
+    return "is of a score: leave --probs out"
+
+
 def meaning(metric: str) -> str:
     """Return what a metric of metrics.json says: ``recall_at_precision:0.9``, ``squared_loss[3]``."""
     return MEANINGS.get(stem(metric), "")

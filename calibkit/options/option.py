@@ -9,6 +9,7 @@ from dataclasses import MISSING, Field, dataclass, field, fields
 from inspect import get_annotations, signature
 from math import inf
 from numbers import Integral, Real
+from os import PathLike, fspath
 from typing import (
     Any,
     Final,
@@ -93,8 +94,10 @@ class Option(Struct, frozen=True, kw_only=True):
             return one_of(get_args(self.kind), value, self.flag)
         if self.kind in (int, float):
             return self._number(value)
+        if self.kind is str and isinstance(value, PathLike):
+            return fspath(value)
         if self.kind in (str, bool) and not isinstance(value, self.kind):
-            what = "text" if self.kind is str else "True or False"
+            what = "a string" if self.kind is str else "True or False"
             raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
         return value
 
@@ -257,7 +260,7 @@ def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str
     if isinstance(value, Mapping):
         for key, own in value.items():
             if not isinstance(key, str) or not isinstance(own, str) or not key:
-                raise UsageError(f"tags: {key!r}: {own!r} is no pair of texts.")
+                raise UsageError(f"tags: {key!r}: {own!r} is not a pair of strings.")
         return dict(value)
     found: dict[str, str] = {}
     for text in value:

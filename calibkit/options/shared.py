@@ -58,7 +58,7 @@ def model_of(value: Any, flag: str) -> Model:
 OnMissing = Annotated[
     Literal["error", "drop"],
     of_input(
-        "Rows with null or NaN where a number is needed: refuse the file, or leave them out "
+        "Rows without a value where one is needed: refuse the file, or leave them out "
         "and say how many."
     ),
 ]
@@ -185,6 +185,7 @@ class Labelled(Options):
     positive: str | None = of_columns(
         "The value of the label column that is the positive class; all others are negative.",
         "VALUE",
+        read=lambda value, _: str(value).lower() if isinstance(value, bool) else str(value),
     )
     unlabelled: Literal["error", "drop"] = of_columns(
         "Rows without a label: refuse the file, or leave them out and say how many.",
@@ -260,7 +261,7 @@ def _listed_texts(value: Any, flag: str) -> tuple[str, ...]:
     """Return texts as a tuple, of one text those between its commas."""
     texts = value.split(",") if isinstance(value, str) else value
     if not isinstance(texts, list | tuple) or not all(isinstance(one, str) for one in texts):
-        raise UsageError(f"{flag} is {value!r}; expected texts, such as NA,-999.")
+        raise UsageError(f"{flag} is {value!r}; expected strings, such as NA,-999.")
     return tuple(one.strip() for one in texts)
 
 

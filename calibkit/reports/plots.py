@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+import polars as pl
+
 from calibkit.bins.binning import is_grid_table
 from calibkit.columns.columns import resolve
 from calibkit.errors import UsageError
@@ -55,10 +57,15 @@ def opened(inputs: Sequence[str], options: PlotOptions) -> Source | None:
     """Return what a picture shows of inputs that are no rows: states of a watch; None for rows."""
     if not isinstance(options, kinds.WatchPlotOptions) or not are_states(inputs):
         return None
-    table = merged(list(inputs)).history()
+    return Source.from_frame(nights_of(inputs), inputs[0])
+
+
+def nights_of(states: Sequence[str]) -> pl.DataFrame:
+    """Return what the states of a watch say, night by night."""
+    table = merged(list(states)).history()
     if not table.height:
-        raise UsageError(f"{inputs[0]}: no night has been counted yet; there is nothing to draw.")
-    return Source.from_frame(table, inputs[0])
+        raise UsageError(f"{states[0]}: no night has been counted yet; there is nothing to draw.")
+    return table
 
 
 def points(source: Source, options: PlotOptions) -> Points:

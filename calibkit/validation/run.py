@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from calibkit.columns import patterns, remarks
-from calibkit.columns.rows import FloatArray, RowFinder, label_column, weight_column
+from calibkit.columns.rows import FloatArray, RowFinder, label_column, other_scale, weight_column
 from calibkit.columns.segments import segment_name
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
@@ -29,11 +29,6 @@ _FEWEST_GROUPS, _LARGEST_GROUP = 5, 0.5
 _HEAVY = 0.1
 #: A text feature with more distinct values than this share of its rows is an identifier.
 _IDENTIFIER = 0.9
-#: Larger numbers are no log-odds that a model gives.
-_LARGEST_LOGIT = 50
-_LEAST_PERCENT, _PERCENT = 2, 100
-#: Fewer values outside [0, 1] are mistakes, not another scale.
-_MANY = 0.1
 
 
 def unreadable(error: DataError, files: Sequence[str]) -> Report:
@@ -65,7 +60,7 @@ def _scores(findings: Findings) -> None:
     for role in ("score", "member"):
         infinite = "error" if role == "member" else "warning"
         for values in findings.of(role):
-            advice = _guess(values) if scale == "probability" else ""
+            advice = other_scale(values.column) if scale == "probability" else ""
             array = findings.numbers(values, low, high, infinite, advice)
             if array is None:
                 continue
@@ -83,21 +78,6 @@ def _scores(findings: Findings) -> None:
             if same != name:
                 said = f"the same as column {same!r} in all rows: no replicate of it"
                 findings.add("warning", "duplicates", said, name)
-
-
-def _guess(values: Values) -> str:
-    """Return what scores that are no probabilities look like, if many of them are none."""
-    plain = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
-    if not values.column.dtype.is_numeric():
-        return plain
-    array = values.column.cast(pl.Float64).to_numpy()
-    least, most = float(array.min()), float(array.max())
-    above, below = np.count_nonzero(array > 1), np.count_nonzero(array < 0)
-    if not below and above > _MANY * array.size and _LEAST_PERCENT < most <= _PERCENT:
-        return "these look like percentages: use --scale percent"
-    if below > _MANY * array.size and max(-least, most) <= _LARGEST_LOGIT:
-        return "these look like logits: use --scale logit, or --scale raw"
-    return plain
 
 
 def _ties(findings: Findings, name: str, array: FloatArray) -> None:

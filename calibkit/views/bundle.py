@@ -29,7 +29,10 @@ def lines(model: BundleModel) -> list[str]:
     action = f"action is the first of {', '.join(names)} that fires, else {PASS}."
     if not names:
         action = f"no part decides: action is {PASS}."
-    return [f"{len(model.parts)} parts, applied in this order to {inputs}; {action}"]
+    parts = (
+        f"{len(model.parts)} parts, applied in this order" if model.parts[1:] else "1 part, applied"
+    )
+    return [f"{parts} to {inputs}; {action}"]
 
 
 def view(model: BundleModel, page: Page) -> None:

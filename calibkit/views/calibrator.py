@@ -38,6 +38,9 @@ def lines(model: CalibratorModel) -> list[str]:
     if fit.log_loss is not None:
         fits = SCORE_METHODS[model.method].fits
         caveat = "; expect a slightly smaller gain on new rows" if fits else ""
+        before = fit.log_loss_before, fit.brier_before
+        if None not in before and before < (fit.log_loss, fit.brier) and fits:
+            caveat = "; the scores as they are do better"
         lines.append(
             f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "
             f"{_change('Brier score', fit.brier_before, fit.brier)} on the fitting rows{caveat}."

@@ -23,7 +23,8 @@ def headline(metrics: Metrics) -> str:
     slices = {name for found in metrics.metrics.values() for name in found}
     count = len({name for found in metrics.metrics.values() for name in found[ALL]})
     beside = f", {len(slices)} slices" if len(slices) > 1 else ""
-    return f"{', '.join(metrics.metrics)}: {count} metrics{beside}, {metrics.rows:,} rows"
+    what = f"{count} metric{'s' * (count != 1)}{beside}"
+    return f"{', '.join(metrics.metrics)}: {what}, {metrics.rows:,} rows"
 
 
 def lines(metrics: Metrics) -> list[str]:

@@ -9,7 +9,9 @@ from calibkit.models.page import Page
 def headline(found: Watched) -> str:
     """Return in a few words what was found."""
     names = ", ".join(test.name for test in found.tests)
-    return f"{names}, {len(found.state.nights)} nights, {'alarm' if found.alarm else 'no alarm'}"
+    count = len(found.state.nights)
+    nights = f"{count} night{'s' * (count != 1)}"
+    return f"{names}, {nights}, {'alarm' if found.alarm else 'no alarm'}"
 
 
 def lines(found: Watched) -> list[str]:

@@ -75,7 +75,9 @@ class Page(TyperCommand):
         for param, own in were:
             vars(param).update(own)
         if rare:
-            more = [f"{ctx.command_path} --help-all shows {len(rare)} more options"]
+            more = [
+                f"{ctx.command_path} --help-all shows {len(rare)} more option{'s' * (len(rare) != 1)}"
+            ]
             if self.name == "boundary":
                 from calibkit.options.boundary import EVERY_METHOD
 

@@ -15,7 +15,7 @@ import typer
 from msgspec import Struct
 
 from calibkit.errors import UsageError
-from calibkit.models.kinds import view_of
+from calibkit.models.kinds import doubts_of, view_of
 from calibkit.models.page import some_of
 from calibkit.options.option import Options, options_of
 from calibkit.registry import methods
@@ -196,7 +196,7 @@ def write_models(
         fitted = fit(alone)
         model, path = fitted.model, alone.parts[0].path
         console.summary(f"{path}:", *view_of(model).lines(model), *fitted.notes)
-        console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *_doubts(model))))
+        console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *doubts_of(model))))
         return lambda transaction, output: transaction.write_bytes(model.to_json(), output)
 
     outputs = write_each(console, source, make, suffix=".json")
@@ -244,14 +244,8 @@ def deliver_model(
     model = fitted.model
     console.outline(model, *fitted.notes)
     tell(console, fitted)
-    console.warn(*_doubts(model))
+    console.warn(*doubts_of(model))
     deliver(console, model, _NOUNS.get(model.kind, "Model"), beside=beside, files=files)
-
-
-def _doubts(model: Model) -> Sequence[str]:
-    """Return what speaks against using a model, by the view of its kind if that says it."""
-    doubts = getattr(view_of(model), "doubts", None)
-    return () if doubts is None else doubts(model)
 
 
 def tell(console: Console, made: Fitted[Model] | Inputs) -> None:

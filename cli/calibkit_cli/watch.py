@@ -74,6 +74,7 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
     console = line.console(texts=TEXTS)
     if console.per_input:
         raise UsageError("watch makes one result of all inputs; give -o a file.")
+    from calibkit.files.sinks import alone_with
     from calibkit.methods.watch.rows import plan
     from calibkit.methods.watch.watch import current
     from calibkit.methods.watch.watch import watch as add
@@ -84,17 +85,20 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
         tested = ", ".join(one.text for one in current(options, reading).tested)
         show_plan(console, source, reading.columns, [f"test {tested}"])
         return
-    found = add(options, source)
-    console.warn(*found.warnings)
-    console.summary(*(f"{remark.text}." for remark in found.remarks))
-    if found.known:
-        console.summary(f"{found.known:,} rows are in {options.state} already: nothing was added.")
-    if options.labelled_at is not None and options.maturity is None:
-        console.summary(
-            "Labels count as they arrive: this takes their delay not to depend on the outcome "
-            "(see --maturity)."
-        )
-    deliver_watch(console, found, options.state)
+    with alone_with(options.state):
+        found = add(options, source)
+        console.warn(*found.warnings)
+        console.summary(*(f"{remark.text}." for remark in found.remarks))
+        if found.known:
+            console.summary(
+                f"{found.known:,} rows are in {options.state} already: nothing was added."
+            )
+        if options.labelled_at is not None and options.maturity is None:
+            console.summary(
+                "Labels count as they arrive: this takes their delay not to depend on the outcome "
+                "(see --maturity)."
+            )
+        deliver_watch(console, found, options.state)
     if line.fail_if is not None and found.alarm:
         if console.quiet:
             Console().table(["fail if", "found"], [["alarm", found.advice]], error=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
+from calibkit.methods.watch.state import read_state
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, make
 
@@ -579,3 +582,18 @@ def test_drift_counts_a_row_once_though_its_label_comes_later(
     whole = write(frame.filter(pl.col("seen") <= 5), tmp_path / "all.parquet")
     once = content(invoke, model, whole, *words, "--state", tmp_path / "once.state")
     assert once["tests"] == found["tests"]
+
+
+def test_runs_at_the_same_time_keep_all_rows(models: Path, tmp_path: Path) -> None:
+    """The files of a night may come in any number of runs, also in threads and other processes."""
+    parts = [simulate(300, seed=seed).with_columns(day=pl.lit(DAY)) for seed in range(4)]
+    state = str(tmp_path / "w.state")
+
+    def add(part: pl.DataFrame) -> None:
+        ck.watch(part, model=models / "boundary.json", state=state, period="day")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(add, parts))
+    (night,) = read_state(Path(state).read_bytes(), state).nights
+    assert len(night.shards) == 4
+    assert [one.name for one in tmp_path.iterdir()] == ["w.state"]

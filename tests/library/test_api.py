@@ -402,13 +402,13 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
     "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
     "frames": (ck.UsageError, "takes a frame, and all else by keyword", lambda f: ck.bin(f, f)),
-    "no text": (ck.UsageError, "^groups is 3; expected text",
+    "no text": (ck.UsageError, "^groups is 3; expected a string",
                 lambda f: ck.fit_boundary(f, precision=0.9, groups=3)),  # type: ignore[arg-type]
     "no flag": (ck.UsageError, "^interpolate is 'yes'; expected True or False",
                 lambda f: ck.fit_calibrator(f, interpolate="yes")),  # type: ignore[arg-type]
     "empty": (ck.DataError, "0 rows", lambda f: ck.bin(f.head(0))),
     "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
-    "tags": (ck.UsageError, "no pair of texts",
+    "tags": (ck.UsageError, "not a pair of strings",
              lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
     "threads": (ck.UsageError, "^threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
     "model": (ck.UsageError, "No such file", lambda f: ck.load("nowhere.json")),

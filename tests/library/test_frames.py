@@ -48,7 +48,9 @@ def test_an_array_of_any_kind_is_a_column(kind: str) -> None:
 
 def test_an_array_is_no_frame() -> None:
     for array in (np.array(SCORE), np.ones((3, 2)), pl.Series(SCORE), pa.array(SCORE)):
-        with pytest.raises(ck.UsageError, match="give arrays by name, such as score=…"):
+        with pytest.raises(
+            ck.UsageError, match=r"a frame, .* too: fit_calibrator\(score=…, label=…\)"
+        ):
             ck.fit_calibrator(array)
 
 
@@ -124,8 +126,8 @@ def test_arrays_stand_beside_a_frame() -> None:
         ({"score": np.ones((3, 2))}, None, r"score is an array of the shape \(3, 2\)"),
         ({"probs": np.ones(3)}, None, "expected rows x columns"),
         ({"score": np.float64(1.0)}, None, r"shape \(\)"),
-        ({"score": [0.1, "a", object()]}, None, "score: list is no array"),
-        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: list is no array"),
+        ({"score": [0.1, "a", object()]}, None, "score: list is not an array"),
+        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: list is not an array"),
         ({"probs": np.ones((1, 2))}, {"prob_a": [1.0]}, "such as 'prob_a'"),
         ({"score": "p"}, None, "give a frame, or arrays by name"),
     ],

@@ -59,7 +59,8 @@ def said(fit: Callable[..., object], frame: pl.DataFrame, **more: object) -> str
             fit(frame, **more)
         except ck.InfeasibleError:
             return "infeasible"
-    return " ".join(str(one.message) for one in caught)
+    texts = [str(one.message) for one in caught]
+    return " ".join(text for text in texts if not text.startswith("expect "))  # of a bound so near
 
 
 @pytest.mark.parametrize("name", FITS)

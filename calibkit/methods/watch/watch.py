@@ -466,7 +466,8 @@ def _advice(
         text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
         if proof.growth() > 0.0:
             wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
-            return f"{text}: wait; if nights stay as they are, the alarm comes in about {wait:,}."
+            nights = f"{wait:,} night{'s' * (wait != 1)}"
+            return f"{text}: wait; if nights stay as they are, the alarm comes in about {nights}."
         return f"{text}: wait."
     unsure = [test for test in tests if test.worst is None or not test.kept_by(test.worst)]
     if unsure:

@@ -1,0 +1,193 @@
+"""What people meet in their first hours: slips that are easily made, and what they are told."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+import calibkit as ck
+from calibkit.sklearn import BoundaryClassifier, HeterogeneousCalibrator
+from tests.cli.score_files import simulate, write
+from tests.conftest import Invoke, make
+
+
+@pytest.fixture
+def rows() -> pl.DataFrame:
+    return simulate(600, seed=3)
+
+
+def test_python_warns_of_a_bound_that_will_be_missed(rows: pl.DataFrame) -> None:
+    with pytest.warns(
+        ck.CalibkitWarning, match="misses the bound precision >= 0.8; confidence cert"
+    ):
+        ck.fit_boundary(rows, precision=0.8, method="exact")
+    with pytest.warns(ck.CalibkitWarning, match="2 of 2 segments are expected to miss the bound"):
+        part = rows.with_columns(part=pl.int_range(pl.len()) % 2)
+        ck.fit_boundary(part, precision=0.8, method="exact", by="part", bound="each")
+
+
+@pytest.mark.parametrize("role", ["by", "groups", "time"])
+@pytest.mark.parametrize("command", ["boundary", "calibrate", "evaluate"])
+def test_rows_without_a_segment_group_or_time_are_dropped(
+    command: str, role: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    if (command, role) == ("evaluate", "time"):
+        return
+    text = (
+        pl.when(pl.int_range(pl.len()) % 50 == 7).then(None).otherwise(pl.int_range(pl.len()) % 9)
+    )
+    file = write(rows.with_columns(s=text.cast(pl.String)), tmp_path / "rows.csv")
+    words = [
+        command,
+        file,
+        *(["--precision", 0.6] if command == "boundary" else []),
+        f"--{role}",
+        "s",
+    ]
+    refused = invoke(*words)
+    assert refused.code == 3
+    assert "fill these rows, or leave them out by --on-missing drop" in refused.stderr
+    done = invoke(*words, "--on-missing", "drop", "-o", tmp_path / "out.json")
+    assert "column 's': 12 rows without a value dropped (--on-missing drop)" in done.stderr
+    found = json.loads((tmp_path / "out.json").read_text())
+    assert found.get("rows", found.get("fit", {}).get("rows")) == 588
+
+
+@pytest.mark.parametrize(
+    ("metrics", "told"),
+    [
+        ("f1", "--metrics f1 is of decisions: name them by --boundary, --decision or --threshold"),
+        ("auc,ece_at:3", "--metrics ece_at:3 is of the cells of a grid: name its table by --grid"),
+        (
+            "squared_loss[1]",
+            "is of votes: name class probabilities by --probs and votes by --counts",
+        ),
+        ("classwise_ece", "is of class probabilities with labels: name them by --probs"),
+    ],
+)
+def test_a_metric_that_nothing_has(
+    metrics: str, told: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(rows, tmp_path / "rows.parquet")
+    invoke("evaluate", file, "--metrics", metrics).refused(2, told)
+
+
+def test_a_metric_of_decisions_that_are_there(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(rows, tmp_path / "rows.parquet")
+    done = invoke("evaluate", file, "--metrics", "f1,auc", "--threshold", 0.5, "--json")
+    assert json.loads(done.stdout)["metrics"]["threshold:0.5"]["all"]["f1"] > 0
+
+
+def test_what_scores_of_another_scale_look_like(tmp_path: Path, invoke: Invoke) -> None:
+    label = [0, 1] * 3
+    for scores, told in (
+        ([-0.6, 1.4, 3.0, -2.0, 0.1, 0.2], "these look like logits: use --scale logit"),
+        ([3.0, 8.0, 4.0, 9.0, 1.0, 2.0], "these look like percentages: use --scale percent, or"),
+        ([0.1, 0.2, 1.5, *[0.3] * 17], "probabilities lie in [0, 1]; use --scale logit or"),
+    ):
+        frame = pl.DataFrame({"score": scores, "label": (label * 4)[: len(scores)]})
+        invoke("calibrate", write(frame, tmp_path / "rows.csv")).refused(3, told)
+
+
+def test_lists_that_begin_with_a_whole_number(rows: pl.DataFrame) -> None:
+    model = ck.fit_calibrator(rows, method="platt")
+    expected = model.apply(score=np.array([1.0, 0.5]))
+    assert model.apply(score=[1, 0.5]).tolist() == expected.tolist()
+    assert model.apply({"score": [1, 0.5]})["calibrated"].tolist() == expected.tolist()
+
+
+def test_several_files_and_a_positive_class_that_is_a_number(
+    rows: pl.DataFrame, tmp_path: Path
+) -> None:
+    signed = rows.with_columns(label=2 * pl.col("label").cast(pl.Int8) - 1)
+    parts = [
+        write(part, tmp_path / f"{place}.csv")
+        for place, part in enumerate((signed[:300], signed[300:]))
+    ]
+    model = ck.fit_calibrator(parts, positive=1, method="platt")
+    assert model.fit.rows == 600
+    assert model.a == ck.fit_calibrator(rows, method="platt").a
+
+
+def test_a_column_that_polars_cannot_read_is_named(rows: pl.DataFrame) -> None:
+    model = ck.fit_calibrator(rows, method="platt")
+    frame = rows.head(3).to_pandas().assign(extra=["a1", 2, "c3"])
+    with pytest.raises(ck.UsageError, match=r"frame: polars cannot read its column 'extra' \("):
+        model.apply(frame)
+    with pytest.raises(ck.UsageError, match="frame: polars cannot read a dict"):
+        model.apply({"score": np.array([0.1, 0.2]), "other": np.array([1.0])})
+
+
+@pytest.mark.parametrize("bound", [True, "9/10", float("nan")])
+def test_a_bound_that_is_no_number(bound: object, rows: pl.DataFrame) -> None:
+    with pytest.raises(ck.UsageError, match=r"expected a decimal number such as 0\.9"):
+        ck.fit_boundary(rows, precision=bound)
+
+
+def test_drift_and_decisions_take_arrays(rows: pl.DataFrame) -> None:
+    model = ck.fit_boundary(rows, recall=0.5, method="st")
+    found = model.drift(score=rows["score"].to_numpy())
+    assert found.as_dict() == model.drift(rows.select("score")).as_dict()
+    decided = model.apply(rows)["decision"]
+    judged = ck.evaluate(rows, decision=decided.to_numpy(), metrics="recall")
+    assert judged.metrics["decision"]["all"]["recall"] == model.fit.in_sample.recall
+
+
+def test_weights_of_estimators_are_numbers_of_rows(rows: pl.DataFrame) -> None:
+    x, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
+    times = np.arange(len(y)) % 3
+    weighted = BoundaryClassifier(method="st").fit(x, y, sample_weight=times)
+    repeated = BoundaryClassifier(method="st").fit(np.repeat(x, times, axis=0), np.repeat(y, times))
+    assert weighted.model_.score_thresholds == repeated.model_.score_thresholds
+    parts = HeterogeneousCalibrator(max_depth=1).fit(x, y, sample_weight=times)
+    assert parts.model_.fit.rows == times.sum()
+    one = BoundaryClassifier(GaussianNB(), method="st").fit(x, y, sample_weight=times)
+    assert one.estimator_.class_count_.sum() == times.sum()
+    with pytest.raises(ValueError, match="one class in the rows whose sample_weight is above 0"):
+        BoundaryClassifier().fit(x, y, sample_weight=y)
+
+
+def test_a_map_that_makes_scores_worse_is_no_gain(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(rows.with_columns(score=0.02 + 0.96 * pl.col("label")), tmp_path / "rows.parquet")
+    done = invoke(
+        "calibrate", file, "--method", "histogram", "--bins", 1, "-o", tmp_path / "m.json"
+    )
+    assert "on the fitting rows; the scores as they are do better." in done.stderr
+
+
+def test_results_that_are_no_models(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> None:
+    ck.evaluate(rows, metrics="auc").save(tmp_path / "metrics.json")
+    told = "not a calibkit model, but metrics (calibkit gate and diff read them)"
+    invoke("show", tmp_path / "metrics.json").refused(3, told)
+
+
+def test_an_array_of_json_is_no_empty_file(tmp_path: Path, invoke: Invoke) -> None:
+    for text in ('[{"score": 1}, {"score": 0.5}]', "[\n  {\n"):
+        (tmp_path / "rows.ndjson").write_text(text)
+        invoke("calibrate", tmp_path / "rows.ndjson").refused(3, "write one object a line")
+
+
+def test_pictures_of_states_in_python(rows: pl.DataFrame, tmp_path: Path) -> None:
+    model, state = (
+        make(
+            tmp_path / "b.json",
+            "boundary",
+            write(rows, tmp_path / "r.parquet"),
+            "--recall 0.5 --method st",
+        ),
+        tmp_path / "w.state",
+    )
+    found = ck.watch(rows, model=model, state=state, recall=0.4)
+    drawn = ck.plot.watch(state)
+    assert drawn.get_ylabel() == ck.plot.watch(found.history()).get_ylabel()
+    with pytest.raises(ck.UsageError):
+        ck.plot.watch(tmp_path / "nothing.state")
