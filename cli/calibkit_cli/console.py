@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from pathlib import Path
 from threading import RLock, Timer
 from typing import TYPE_CHECKING, Any, TextIO
@@ -323,7 +324,7 @@ class ProgressLine:
         known = f"{done:,} of {total:,} {what}"
         if not done or seconds <= 0:
             return f"{known}, {so_far}"
-        speed = f"{_rounded(done / seconds)} rows/s, " if what == "rows" else ""
+        speed = f"{done / seconds:,.0f} rows/s, " if what == "rows" else ""
         return f"{known}, {speed}{_duration(max(total - done, 0) * seconds / done)} left"
 
     def done(self) -> int:
@@ -408,17 +409,5 @@ def _bytes_read() -> int:
         return 0
 
 
-def _rounded(speed: float) -> str:
-    """Return a speed with a unit that keeps it short."""
-    for size, unit in ((1e9, " billion"), (1e6, " million")):
-        if speed >= size:
-            return f"{speed / size:.1f}{unit}"
-    return f"{speed:,.0f}"
-
-
 def _duration(seconds: float) -> str:
-    whole = round(seconds)
-    hours, rest = divmod(whole, 3600)
-    if hours:
-        return f"{hours} h {rest // 60:02} min"
-    return f"{rest // 60} min {rest % 60:02} s" if rest >= 60 else f"{rest} s"
+    return str(timedelta(seconds=round(seconds)))

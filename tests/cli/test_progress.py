@@ -60,18 +60,18 @@ def test_rows_speed_and_time_left() -> None:
     line(0, 10_000_000, "rows")
     clock[0] = 2.0
     line(1_000_000, 10_000_000, "rows")
-    assert line.text() == "1,000,000 of 10,000,000 rows, 1.0 million rows/s, 9 s left"
+    assert line.text() == "1,000,000 of 10,000,000 rows, 1,000,000 rows/s, 0:00:09 left"
     clock[0] = 2.5
     line(500, 10_000_000, "rows")  # another pass
     clock[0] = 4.5
-    assert line.text() == "500 of 10,000,000 rows, 250 rows/s, 11 h 06 min left"
+    assert line.text() == "500 of 10,000,000 rows, 250 rows/s, 11:06:38 left"
     line(10_000_000, 10_000_000, "rows")
-    assert line.text().endswith(", 0 s left")
+    assert line.text().endswith(", 0:00:00 left")
     line(0, 6, "candidates judged")
-    assert line.text() == "0 of 6 candidates judged, 4 s so far"
+    assert line.text() == "0 of 6 candidates judged, 0:00:04 so far"
     clock[0] = 8.5
     line(2, 6, "candidates judged")
-    assert line.text() == "2 of 6 candidates judged, 8 s left"
+    assert line.text() == "2 of 6 candidates judged, 0:00:08 left"
     line.clear()
 
 
@@ -81,15 +81,15 @@ def test_the_clock_runs_while_nothing_is_told() -> None:
     progress._lines.append(line)
     clock[0] = 3.0
     line._show()
-    assert "3 s so far" in terminal.getvalue()
+    assert "0:00:03 so far" in terminal.getvalue()
     clock[0] = 7.0  # rich paints again by itself, and asks for the text of that moment
     deadline = time.monotonic() + 10
-    while "7 s so far" not in terminal.getvalue() and time.monotonic() < deadline:
+    while "0:00:07 so far" not in terminal.getvalue() and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert "7 s so far" in terminal.getvalue()
+    assert "0:00:07 so far" in terminal.getvalue()
     line(100, 100, "rows")
     clock[0] = 60.0
-    assert line.text() == "100 rows read, working on them: 1 min 00 s so far"
+    assert line.text() == "100 rows read, working on them: 0:01:00 so far"
     end_lines()
 
 
@@ -100,14 +100,14 @@ def test_bytes_are_told_while_text_is_scanned(
     monkeypatch.setattr(progress, "_MUCH", 10_000_000)
     line = ProgressLine(Terminal(), lambda: 3.0)
     line.clear()
-    assert line.text() == "0 s so far"
+    assert line.text() == "0:00:00 so far"
     rows = tmp_path / "rows.csv"
     rows.write_text("label\n" + "10\n" * 5_000_000)
     pl.read_csv(rows)
-    assert line.text() in ("15 MB read, 0 s so far", "16 MB read, 0 s so far")
+    assert line.text() in ("15 MB read, 0:00:00 so far", "16 MB read, 0:00:00 so far")
     line(0, 15_000_006, "bytes")
     pl.read_csv(rows)
-    assert line.text() == "15 of 15 MB read, 0 s so far"
+    assert line.text() == "15 of 15 MB read, 0:00:00 so far"
 
 
 def test_it_shows_after_a_while_and_goes_away() -> None:
