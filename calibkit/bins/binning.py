@@ -409,11 +409,9 @@ def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> G
 
 
 def _varies(values: Numbers, axis: int) -> bool:
-    """Return whether the defined values differ along an axis."""
-    if values.size == 0:
-        return False
-    first = np.where(np.isnan(values), np.inf, values).min(axis=axis, keepdims=True)
-    return bool((~np.isnan(values) & (values != first)).any())
+    """Return whether values differ along an axis, as those that are undefined do from others."""
+    first = np.broadcast_to(values.take([0], axis), values.shape)
+    return not np.array_equal(values, first, equal_nan=True)
 
 
 def _shape(frame: pl.DataFrame, source: Source) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import CountGoal, tally_totals
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.gap import WithinGap
+from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.summaries.tally import Tally
 from tests.library.samples import Row, tally_of
@@ -164,3 +165,16 @@ def test_rates_between_candidates_are_within_the_bound(
     goal = goal_of(tally, asked, 2)
     wanted, ceiling = best(rows, goal, 2, 4), gap.find(tally, goal).ceiling
     assert wanted is not None and ceiling is not None and wanted <= ceiling + 1e-12
+
+
+@given(ROWS.map(lambda rows: [(s, level % 4, y, w) for s, level, y, w in rows]), ASKED)
+def test_a_gap_that_does_not_bind_changes_nothing(
+    rows: list[Row], asked: tuple[str, str, str, str]
+) -> None:
+    if not any(row[2] for row in rows):
+        return
+    tally = tally_of(rows, 4)
+    goal = goal_of(tally, (*asked[:3], "1"), 2)
+    found, free = gap.find(tally, goal), METHODS["exact"].find(tally, goal.goal)
+    assert (found.selected, found.true_positives) == (free.selected, free.true_positives)
+    assert found.proven == free.proven

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.columns import ScoreRows
-from calibkit.columns.weights import AS_THEY_ARE, ROW, Unit, in_units
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
 from calibkit.methods.boundary.application import group_codes, probabilities, reviewed
 from calibkit.methods.boundary.problem.columns import read_values
 from calibkit.methods.boundary.problem.found import Found, held_out
@@ -172,27 +172,30 @@ def standard_error(values: Iterable[float | None]) -> float | None:
 
 
 def judge_rows(
-    model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
+    model: BoundaryModel,
+    rows: ScoreRows,
+    target: Target,
+    make_goal: Callable[[Totals], Goal],
+    classes: ClassWeights | None = None,
 ) -> parts.TestFigures:
-    """Return the figures of a boundary on labelled rows."""
+    """Return the figures of a boundary on labelled rows.
+
+    `classes`: by how much these are reweighted; None: so that the base rate is that of the target.
+    """
     by = model.columns.get("by")
     segments = None if by is None or not rows.others.width else rows.other(by.name)
     chance = probabilities(model, rows.score, rows.uncertainty, segments)
-    units, unit = np.ones(rows.score.size, np.int64), ROW
-    hits = rows.labels.astype(bool)
-    if rows.weight is not None:
-        units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
-    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
+    units, unit, totals = _counted(rows, chance)
+    hits, gain, weighed = rows.labels.astype(bool), 0.0, totals
     selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
-    goal, gain = make_goal(totals), 0.0
-    classes = classes_of(target, totals)
+    classes = classes_of(target, totals) if classes is None else classes
     if classes != AS_THEY_ARE:
-        goal = make_goal(totals.reweighted(classes))
+        weighed = totals.reweighted(classes)
         selected, true_positives = classes.weigh(selected, true_positives)
     values = read_values(rows, target)
     if values is not None:
         whole = int(values.gain[values.gain > 0].sum())
-        goal = make_goal(replace(totals, gain=whole, gain_unit=values.unit))
+        weighed = replace(weighed, gain=whole, gain_unit=values.unit)
         gain = _expected(values.gain, chance)
     more = 0, 0
     if model.review_thresholds is not msgspec.UNSET:
@@ -202,7 +205,20 @@ def judge_rows(
     return parts.TestFigures(
         rows=unit.amount(totals.rows),
         positives=unit.amount(totals.positives),
-        **msgspec.structs.asdict(figures(goal, unit, counts)),
+        **msgspec.structs.asdict(figures(make_goal(weighed), unit, counts)),
+    )
+
+
+def _counted(rows: ScoreRows, chance: Floats) -> tuple[Int64s, Unit, Totals]:
+    """Return what each row counts in whole units, the unit, and the totals."""
+    units, unit = np.ones(rows.score.size, np.int64), ROW
+    hits = rows.labels.astype(bool)
+    if rows.weight is not None:
+        units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
+    return (
+        units,
+        unit,
+        Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size)),
     )
 
 
@@ -212,8 +228,11 @@ def _expected(units: Int64s, chance: Floats) -> float:
     random = (chance > 0.0) & (chance < 1.0)
     if not random.any():
         return certain
-    # One level randomises at most, so there is one probability.
-    return certain + float(chance[random][0]) * int(units[random].sum())
+    # One level randomises at most, of each segment: few probabilities, in whatever order rows come.
+    known, place = np.unique(chance[random], return_inverse=True)
+    sums = np.zeros(known.size, np.int64)
+    np.add.at(sums, place, units[random])
+    return math.fsum([certain, *(known * sums)])
 
 
 # ---------------------------------------------------------------- segments
@@ -311,11 +330,14 @@ def judge_test(
     if model.groups is msgspec.UNSET:
         return
     code = group_codes(model, rows.other(model.columns["by"].name))
+    classes = None  # its own, where each segment was fitted by itself
+    if model.bound != "each":
+        classes = classes_of(target, _counted(rows, np.zeros(rows.score.size))[2])
     for place, segment in enumerate(model.groups.values()):
         own = np.flatnonzero(code == place)
         if own.size and (target.value_column is None or rows.labels[own].any()):
             part = rows.only(own)
-            segment.fit.test = judge_rows(model, part, target, make_goal)
+            segment.fit.test = judge_rows(model, part, target, make_goal, classes)
     if model.fit.gap and target.gap is not None:
         seen = (segment.fit.test for segment in model.groups.values())
         model.fit.gap.test = apart(target.gap, seen)

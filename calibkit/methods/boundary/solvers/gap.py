@@ -79,6 +79,18 @@ class WithinGap(Goal):
         """Return the rows of which the measure counts a share: true or false positives."""
         return true_positives if self.measure == "recall" else selected - true_positives
 
+    def kept_by(self, points: Points, choice: Int64s, totals: Int64s) -> bool:
+        """Return whether a choice of one point a level keeps the gap; `totals` are those of levels."""
+        taken, some = np.zeros((choice.size, 2), np.int64), choice >= 0
+        taken[some, 0] = points.selected[choice[some]]
+        taken[some, 1] = points.true_positives[choice[some]]
+        whole, counted = (
+            self.counted(*own.reshape(self.segments, -1, 2).sum(axis=1).T)
+            for own in (totals, taken)
+        )
+        rates = [Fraction(int(a), int(b)) for a, b in zip(counted, whole, strict=True) if b]
+        return not rates or max(rates) - min(rates) <= self.most
+
     def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:
         """Return the gap between segments from their counts; None where none has the measure."""
         whole, taken = self.counted(rows, positives), self.counted(selected, hits)
@@ -136,10 +148,11 @@ def find(tally: Tally, goal: WithinGap, *, excluded: int = -1) -> Found:
     # Negative rows at the end of a prefix raise the false positive rate.
     points = tally.points(excluded=excluded, every=goal.measure != "recall")
     kept = tally if excluded < 0 else tally.where(tally.part != excluded)
-    found = _Search(points, goal, kept.level_totals[:, 1:]).run()
-    ceiling = found.ceiling
-    if not found.proven and tally.levels > goal.segments:
-        ceiling = min(ceiling, prefixes.solve(points, goal.goal).ceiling)
+    totals = kept.level_totals[:, 1:]
+    found = free = prefixes.solve(points, goal.goal)
+    if not goal.kept_by(points, free.choice, totals):
+        found = _Search(points, goal, totals).run()
+    ceiling = found.ceiling if found.proven else min(found.ceiling, free.ceiling)
     return found_at(tally, points, found.choice, ceiling, found.proven)
 
 
@@ -167,6 +180,8 @@ class _Search:
         self.known, self.value = (np.empty(0, np.int64), 0, 0), -np.inf
         for end in (0, -1):
             self.take([(segment, end) for segment in self.segments])
+        #: Whether one of them is the best known, beside which as good a choice has fewer rows.
+        self.at_end = True
         #: What the ranges can reach that were looked at as closely as it gets.
         self.open = -np.inf
 
@@ -174,7 +189,9 @@ class _Search:
         """Return the best choice, with a bound."""
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
-            if not ranges or -ranges[0][0] <= self.value:
+            reached = -ranges[0][0] if ranges else -np.inf
+            as_good = reached == self.value and self.at_end and reached > -np.inf
+            if reached <= self.value and not as_good:
                 break
             least, first, last, slope = heapq.heappop(ranges)
             if first == last:
@@ -241,7 +258,9 @@ class _Search:
         selected = sum(int(segment.selected[place]) for segment, place in chosen)
         hits = sum(int(segment.true_positives[place]) for segment, place in chosen)
         value = self.inner.value(selected, hits)
-        if value is not None and self.inner.met(selected, hits) and value > self.value:
+        better = value is not None and (value, -selected) > (self.value, -self.known[1])
+        if value is not None and better and self.inner.met(selected, hits):
+            self.at_end = False
             own = [segment.choice(place, self.within) for segment, place in chosen]
             choice = np.concatenate(own)
             self.known, self.value = (choice, selected, hits), value

@@ -84,6 +84,8 @@ def surface_cut(
     # Of the scores of each level, those whose value reaches the cut are parted exactly from the others.
     limits = np.full((tally.levels, 2), np.nan)
     kernels.level_limits(tally.score, values, tally.level, tally.part, reached, excluded, limits)
+    if (lines == lines[0]).all():  # a surface of the score alone has one threshold
+        limits[:] = np.fmin.reduce(limits[:, 0]), np.fmax.reduce(limits[:, 1])
     thresholds = [
         _threshold(_as_score((reached - a) / g, probability), *own)
         for (a, g), own in zip(lines, limits, strict=True)
