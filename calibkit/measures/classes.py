@@ -22,6 +22,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Bools, Floats, Int64s, UInt32s, distinct_values
+from calibkit.measures.influence import Level
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Sample, View, view_of
@@ -141,8 +142,10 @@ class Measured(Struct, frozen=True):
         return found
 
     def _reach(self, moves: Floats, confidence: float) -> float | None:
-        error = standard_error(moves, self.judged.groups)
-        return None if error is None else critical_value(confidence) * error
+        groups = self.judged.groups
+        error = standard_error(moves, groups)
+        units = None if groups is None else int(distinct_values(groups[~np.isnan(moves)]).size)
+        return None if error is None else Level(confidence, units).reach * error
 
 
 def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tuple[Floats, Floats]:

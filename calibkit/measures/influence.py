@@ -23,7 +23,7 @@ from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.measures.result import Interval
 from calibkit.measures.views import DEFINED, Sample, Scale, Slice, View, once
 from calibkit.numerics.bounds import score_limits
-from calibkit.numerics.distributions import critical_value
+from calibkit.numerics.distributions import critical_value, student_value
 from calibkit.numerics.sums import added, exact_sum
 from calibkit_kernels import metrics as kernels
 
@@ -139,18 +139,10 @@ class Level(Struct, frozen=True):
 
     @property
     def reach(self) -> float:
-        """Standard errors to either side: Student's quantile, by its expansion about the normal.
-
-        (Abramowitz and Stegun, Handbook of mathematical functions, 26.7.5.)
-        """
-        z = critical_value(self.confidence)
+        """Standard errors to either side."""
         if self.units is None:
-            return z
-        free = max(self.units - 1, 1)
-        first = (z**3 + z) / 4.0
-        second = (5.0 * z**5 + 16.0 * z**3 + 3.0 * z) / 96.0
-        third = (3.0 * z**7 + 19.0 * z**5 + 17.0 * z**3 - 15.0 * z) / 384.0
-        return z + first / free + second / free**2 + third / free**3
+            return critical_value(self.confidence)
+        return student_value(self.confidence, max(self.units - 1, 1))
 
 
 class IntervalOptions(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from calibkit.numerics.distributions import critical_value, normal_quantile
+from calibkit.numerics.distributions import critical_value, normal_quantile, student_value
 from calibkit_kernels.distributions import normal_cdf, normal_density
 from tests.naive import normal as naive
 
@@ -58,3 +58,9 @@ def test_ends() -> None:
 def test_the_critical_value_of_an_interval() -> None:
     assert critical_value(0.95) == pytest.approx(1.959963984540054, rel=1e-15)
     assert normal_cdf(normal_quantile(0.3)) == pytest.approx(0.3, rel=1e-15)
+
+
+@given(st.floats(0.01, 0.9999), st.integers(1, 3000))
+def test_the_value_of_student(confidence: float, free: int) -> None:
+    expected = stats.t.ppf(0.5 + confidence / 2, free)
+    assert student_value(confidence, free) == pytest.approx(expected, rel=1e-9)
