@@ -94,7 +94,7 @@ def fill_cells(
     for i in range(score.size):
         rows += count[i]
         hits += positive[i]
-        mass += float(count[i]) * float(score[i])
+        mass += float(count[i]) * np.float64(score[i])
         while ahead < breaks.size and breaks[ahead] <= i:
             ahead += 1
         ends = ahead < breaks.size and breaks[ahead] == i + 1

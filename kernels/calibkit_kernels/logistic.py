@@ -232,7 +232,7 @@ def moment_sums(
     for i in range(score.size):
         if part.size and part[i] == excluded:
             continue
-        own, rows, s = level[i], float(count[i]), (float(score[i]) - centre) / scale
+        own, rows, s = level[i], float(count[i]), (np.float64(score[i]) - centre) / scale
         out[own, 0] += rows
         out[own, 1] += rows * s
         out[own, 2] += rows * s * s
@@ -260,7 +260,7 @@ def surface_sums(
         if part.size and part[i] == excluded:
             continue
         own, rows, hits = level[i], float(count[i]), float(positive[i])
-        s = (float(score[i]) - centre) / scale
+        s = (np.float64(score[i]) - centre) / scale
         value = lines[own, 0] + lines[own, 1] * s
         small = math.exp(-abs(value))
         p = 1.0 / (1.0 + small) if value >= 0.0 else small / (1.0 + small)
@@ -294,9 +294,9 @@ def surface_words(
     for i in range(regressor.size):
         own = level[i]
         # The added zero turns -0.0, which would be another number, into 0.0.
-        values[i] = np.float32(lines[own, 0] + lines[own, 1] * float(regressor[i])) + np.float32(
-            0.0
-        )
+        values[i] = np.float32(
+            lines[own, 0] + lines[own, 1] * np.float64(regressor[i])
+        ) + np.float32(0.0)
         if part.size and part[i] == excluded:
             continue
         out[size] = i

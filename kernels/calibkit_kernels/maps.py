@@ -40,7 +40,7 @@ def inside(p: float, least: float) -> float:
 def log_odds(score: Numbers, least: float, out: Floats) -> None:
     """Write the logit of each probability, moved `least` inside (0, 1) first."""
     for i in range(score.size):
-        out[i] = logit(inside(float(score[i]), least))
+        out[i] = logit(inside(np.float64(score[i]), least))
 
 
 @kernel
@@ -60,7 +60,7 @@ def log_parts(score: Numbers, probability: bool, least: float, low: Floats, high
     Probabilities are moved `least` inside (0, 1) first; logits are taken as they are.
     """
     for i in range(score.size):
-        low[i], high[i] = parts_of(float(score[i]), probability, least)
+        low[i], high[i] = parts_of(np.float64(score[i]), probability, least)
 
 
 @kernel
@@ -72,7 +72,7 @@ def line_map(
     x is the score itself, or the logit of a probability moved `least` inside (0, 1) first.
     """
     for i in range(score.size):
-        x = float(score[i])
+        x: float = np.float64(score[i])
         if probability:
             x = logit(inside(x, least))
         out[i] = inside(expit_of(b if a == 0.0 else a * x + b), clip)
@@ -88,7 +88,7 @@ def beta_map(
     """
     a, b, c = line[0], line[1], line[2]
     for i in range(score.size):
-        low, high = parts_of(float(score[i]), probability, least)
+        low, high = parts_of(np.float64(score[i]), probability, least)
         out[i] = inside(expit_of(a * low + b * high + c), clip)
 
 
@@ -108,7 +108,7 @@ def spline_map(
     `knots` and one from each of them on.  `pieces` are their knots, levels, slopes and bends.
     """
     for i in range(score.size):
-        x = float(score[i])
+        x: float = np.float64(score[i])
         if probability:
             x = logit(inside(x, least))
         piece = 0
@@ -167,7 +167,7 @@ def step_map(
     `starts` are those of `bucket_starts`.
     """
     for i in range(score.size):
-        x = float(score[i])
+        x: float = np.float64(score[i])
         bucket = bucket_of(x, knots, starts.size - 1)
         out[i] = inside(values[knots_reached(x, knots, starts[bucket], starts[bucket + 1])], clip)
 
@@ -190,7 +190,7 @@ def margins(score: Numbers, level: UInt16s, thresholds: Floats, probability: boo
     """
     out = np.empty(score.size, np.float64)
     for i in range(score.size):
-        s, t = float(score[i]), thresholds[level[i]]
+        s, t = np.float64(score[i]), thresholds[level[i]]
         if math.isnan(t) or t == -math.inf:
             out[i] = math.nan
         elif s == t:

@@ -155,7 +155,7 @@ def log_losses(
 ) -> None:
     """Write the logarithmic loss of a positive and of a negative row; 0 where there is none."""
     for i in range(probability.size):
-        clipped = min(max(float(probability[i]), CLIP), 1.0 - CLIP)
+        clipped = min(max(np.float64(probability[i]), CLIP), 1.0 - CLIP)
         plus[i] = -math.log(clipped) if positive[i] > 0 else 0.0
         minus[i] = -math.log(1.0 - clipped) if count[i] > positive[i] else 0.0
 
@@ -179,7 +179,7 @@ CLIP = 1e-15
 def expit(score: Numbers, out: Floats) -> None:
     """Write ``1 / (1 + exp(-score))``, also of infinite scores."""
     for i in range(score.size):
-        out[i] = expit_of(float(score[i]))
+        out[i] = expit_of(np.float64(score[i]))
 
 
 @kernel
@@ -189,7 +189,7 @@ def loss_sums(
     """Return the sums over rows of probability, logarithmic loss and squared error."""
     mass, log_loss, squares = 0.0, 0.0, 0.0
     for i in range(probability.size):
-        p = float(probability[i])
+        p = np.float64(probability[i])
         hits, misses = float(positive[i]), float(np.int64(count[i]) - np.int64(positive[i]))
         mass += (hits + misses) * p
         clipped = min(max(p, CLIP), 1.0 - CLIP)
@@ -211,7 +211,7 @@ def range_sums(
     for i in range(probability.size):
         rows += count[i]
         hits += positive[i]
-        mass += float(count[i]) * float(probability[i])
+        mass += float(count[i]) * np.float64(probability[i])
     return rows, hits, mass
 
 
@@ -224,7 +224,7 @@ def residual_moments(probability: Numbers, count: Numbers, positive: Numbers, ou
     """
     cells, orders = out.shape
     for i in range(probability.size):
-        p = float(probability[i])
+        p = np.float64(probability[i])
         cell = min(int(p * cells), cells - 1)
         offset = p - (cell + 0.5) / cells
         term = float(positive[i]) - float(count[i]) * p

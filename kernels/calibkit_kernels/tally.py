@@ -30,14 +30,14 @@ def assign_levels(values: Numbers, minimum: float, edges: Floats, out: UInt16s) 
     # Up to here comparing with all edges is faster than a search, whose branches are hard to predict.
     if edges.size <= 128:
         for i in range(values.size):
-            value = max(float(values[i]), minimum)
+            value = max(np.float64(values[i]), minimum)
             level = 0
             for j in range(edges.size):
                 level += value >= edges[j]
             out[i] = level
         return
     for i in range(values.size):
-        out[i] = knots_reached(max(float(values[i]), minimum), edges, 0, edges.size)
+        out[i] = knots_reached(max(np.float64(values[i]), minimum), edges, 0, edges.size)
 
 
 @kernel
@@ -285,7 +285,7 @@ def fill_grid(
         current[own] = column
         total[own, column] += count[i]
         hits[own, column] += positive[i]
-        sums[own, column] += float(score[i]) * float(count[i])
+        sums[own, column] += np.float64(score[i]) * float(count[i])
     return total, hits, sums
 
 

@@ -83,3 +83,22 @@ def test_a_grid_whose_lowest_bin_is_empty_fits_as_its_rows_do(order: str, share:
     model = ck.fit_boundary(ck.bin(frame, **bins), recall=0.5, method="exact", folds=0)
     selected = int(model.apply(frame)["decision"].sum())
     assert selected == model.fit.in_sample.selected > 0
+
+
+@pytest.mark.parametrize("method", ["beta", "platt", "spline", "quadratic", "temperature", "none"])
+def test_logits_that_float32_holds_are_worth_the_same(method: str) -> None:
+    score = np.array([-3, -1, 0, 1, 2, 3, -2, 1, 2, 0.5] * 10)
+    label = [0, 0, 1, 1, 1, 1, 0, 0, 1, 1] * 10
+    maps = [
+        ck.fit_calibrator(score=own, label=label, method=method, scale="logit", clip=0)
+        for own in (score, score.astype(np.float32))
+    ]
+    wide, narrow = (
+        one.apply(score=own) for one, own in zip(maps, (score, score.astype("f4")), strict=True)
+    )
+    assert wide.tolist() == narrow.tolist()
+    judged = [
+        ck.evaluate(scores=own, label=label, scale="logit", intervals=False).metrics
+        for own in (score, score.astype(np.float32))
+    ]
+    assert judged[0] == judged[1]

@@ -29,7 +29,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.summary import Stack, Summary, count_at, summarise
 from calibkit.models.model import Column
-from calibkit.numerics.sums import added
+from calibkit.numerics.sums import added, exact_group_sums
 from calibkit.options.boundary import AUTO, BoundaryOptions
 
 #: Positive rows that a segment needs for a bound of its own.
@@ -99,7 +99,7 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
 def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None = None) -> Stack:
     """Return the rows of each segment; those with too few positives share one.
 
-    `times` says how often each row counts for that; None: once.
+    `times` says how often each row counts for that; None: as often as its frequency weight says.
     """
     assert options.by is not None
     segments = read_segments(data.other(options.by), data.finder)
@@ -107,8 +107,10 @@ def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None =
     if least is None:
         alone = options.bound == "each" or options.confidence is not None
         least = MIN_POSITIVES if alone else 0
-    counted = data.labels if times is None else data.labels * times
-    positives = np.bincount(segments.code, counted, len(segments.names))
+    if times is None and not options.sampled:
+        times = data.weight
+    counted = data.labels.astype(np.float64) if times is None else data.labels * times
+    positives = exact_group_sums(counted, segments.code, len(segments.names))
     names: list[str] = []
     pooled: list[str] = []
     for name, held in zip(segments.names, positives, strict=True):
