@@ -102,3 +102,28 @@ def test_logits_that_float32_holds_are_worth_the_same(method: str) -> None:
         for own in (score, score.astype(np.float32))
     ]
     assert judged[0] == judged[1]
+
+
+def test_intervals_of_groups_with_any_weights_do_not_depend_on_the_order() -> None:
+    frame = rows(3, 150).with_columns(
+        other=pl.col("score").shift(1, fill_value=0.5),
+        weight=pl.Series(np.random.default_rng(3).choice([0.7, 1.1, 2.3], 150)),
+    )
+    asked: dict[str, Any] = {"scores": ["score", "other"], "weight": "weight", "groups": "g"}
+    found = [
+        ck.evaluate(one, **asked).to_json()
+        for one in (frame, frame.reverse(), frame.sample(150, shuffle=True, seed=1))
+    ]
+    assert found[0] == found[1] == found[2]
+
+
+def test_segments_count_positives_as_their_weights_do() -> None:
+    frame = rows(4, 200)
+    options: dict[str, Any] = {"method": "st", "by": "g", "bound": "each", "folds": 0}
+    twice = pl.concat([frame, frame])
+    written = ck.fit_boundary(twice, precision=0.4, **options)
+    weighed = ck.fit_boundary(
+        frame.with_columns(weight=2), precision=0.4, weight="weight", **options
+    )
+    assert written.groups and weighed.groups
+    assert list(written.groups) == list(weighed.groups)
