@@ -281,12 +281,11 @@ def units_of(data: Slice, cell: tuple[Int64s, ...]) -> Units:
     label = sample.label.astype(np.int64)
     weight = np.ones(label.size) if sample.weight is None else sample.weight
     if sample.group is not None:
-        group = sample.group
-        if (weight != np.rint(weight)).any():  # whose sums are rounded, in whatever order they are
+        group, order = sample.group, np.arange(label.size)
+        if (weight != np.rint(weight)).any():  # whose sums are rounded: in one order
             order = np.lexsort((weight, label, *cell, group))
-            group, label, weight, *cells = (own[order] for own in (group, label, weight, *cell))
-            cell = tuple(cells)
-        return Units(np.ones(int(sample.group.max()) + 1), group, label, weight, cell)
+        cell = tuple(own[order] for own in cell)
+        return Units(np.ones(group.max() + 1), group[order], label[order], weight[order], cell)
     key = label.copy()
     for own in cell:
         key = key * (1 + int(own.max())) + own

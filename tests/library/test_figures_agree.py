@@ -117,6 +117,7 @@ def test_intervals_of_groups_with_any_weights_do_not_depend_on_the_order() -> No
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
 def test_segments_count_positives_as_their_weights_do() -> None:
     frame = rows(4, 200)
     options: dict[str, Any] = {"method": "st", "by": "g", "bound": "each", "folds": 0}
