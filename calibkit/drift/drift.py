@@ -129,6 +129,8 @@ def judged(
         values, bounds = figures(one, counts, options)
         metrics.metrics[one.name] = {ALL: values, **_expected(one.model)}
         metrics.intervals[one.name] = {ALL: bounds}
+        if options.positive is not None and values.get("recall", 0.0) is None:
+            told.append(f"{one.name}: no row has the positive class {options.positive!r}")
         if options.estimate:
             rates = estimated(one, counts.sums[one.name], options).items()
             metrics.metrics[one.name][ESTIMATED] = {name: rate.value for name, rate in rates}

@@ -91,7 +91,7 @@ _PYTHON_HELPERS = {
     return _number(values[place])''',
     "_single": '''def _single(value):
     """Return a number rounded to single precision."""
-    return struct.unpack("f", struct.pack("f", value))[0]''',
+    return value if value is None else struct.unpack("f", struct.pack("f", value))[0]''',
     "_words": '''def _words(value):
     """Return a value as text: true, false, whole floats as integers."""
     if value is None:

@@ -7,6 +7,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 from typing import Final, Literal
 
@@ -163,6 +164,17 @@ class Dialect(Struct, frozen=True):
     date_format: str | None = None  # `AS_TEXT`: dates are in the order of text
     marks: tuple[Mark, ...] = ()  # the decimal marks that numbers of other inputs have for certain
     dtype: str = "float64"  # what fractional numbers become, or "float32"
+    #: Columns whose values are read as what they are, by name or pattern; others stay as they are
+    #: written.  None: all are read.
+    typed: tuple[str, ...] | None = None
+
+    def stays(self, name: str) -> bool:
+        """Return whether a column stays as it is written."""
+        if self.typed is None:
+            return False
+        name = name.strip().casefold()
+        known = [one.strip().casefold() for one in self.typed]
+        return name not in known and not any(fnmatchcase(name, one) for one in known)
 
     def settled(self, sample: bytes, format_name: str) -> Dialect:
         """Return this with encoding and delimiter filled in for a text that begins with `sample`."""

@@ -70,6 +70,8 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")
     found: list[tuple[str, str]] = []
     for name in inputs:
+        if not name:  # which would be the folder at hand
+            raise UsageError("an input has an empty name; is a variable not set?")
         with reading(name):
             found += _expanded(name)
     for path, _ in found:

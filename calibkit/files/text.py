@@ -144,9 +144,13 @@ class _Text:
             self.rows = self.rows.head(self.count)
             self.nulls = {name: number - blank for name, number in self.nulls.items()}
         texts = [name for name, kind in self.rows.collect_schema().items() if kind == pl.String]
-        texts, first = self._promising(self.rows, texts, self.count)
-        #: Of the columns whose texts may be something else.
+        kept = [name for name in texts if dialect.stays(name)]
+        texts, first = self._promising(
+            self.rows, [name for name in texts if name not in kept], self.count
+        )
+        #: Of the columns whose texts may be something else; those that stay only say how others are.
         self.seen = counts_of(self.rows, texts, dialect, first)
+        self.seen |= counts_of(self.rows.head(_FIRST_ROWS[-1]), kept, dialect, {})
 
     def _scan(self, **options: Any) -> pl.LazyFrame:
         separator = str(self.dialect.delimiter)
@@ -162,13 +166,18 @@ class _Text:
         if guess:
             floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
             found = dict(kinds.collect_schema())
+            found |= {name: pl.String() for name in found if self.dialect.stays(name)}
             self.commas = self._commas([name for name, kind in found.items() if kind == pl.String])
             if self.commas:
                 found |= {name: pl.String() for name, kind in found.items() if kind.is_float()}
                 found |= dict.fromkeys(self.commas, floats)
                 rows = self._scan(schema_overrides=found, decimal_comma=True)
             elif self.dialect.decimal is None:
-                narrow = {name: floats for name, kind in found.items() if kind.is_float()}
+                narrow = {
+                    name: floats if kind.is_float() else kind
+                    for name, kind in found.items()
+                    if kind.is_float() or self.dialect.stays(name)
+                }
                 rows = self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
         self.rows = rows.collect().lazy() if self.hold else rows
         # Both in one pass: for the rows alone polars would map the whole file.
@@ -182,6 +191,7 @@ class _Text:
         Polars would read points as decimal marks there too, and text for missing values as NaN.
         """
         rows = self._scan(infer_schema=False)
+        names = [name for name in names if not self.dialect.stays(name)]
         names, seen = self._promising(rows, names)
         kinds = kinds_of(seen, self.dialect)
         found = [name for name in names if kinds[name] == self._with_comma]
@@ -266,7 +276,11 @@ class _Text:
     def table(self, votes: Collection[str]) -> Table:
         """Return the rows, where other columns have such decimal marks."""
         kinds = self._kinds(votes)
-        known = {name: one for name, one in kinds.items() if one.kind != pl.String}
+        known = {
+            name: one
+            for name, one in kinds.items()
+            if one.kind != pl.String and not self.dialect.stays(name)
+        }
         rows = self.rows.with_columns(
             one.read(exactly(name), self.dialect)
             for name, one in known.items()

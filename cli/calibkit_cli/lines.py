@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from msgspec.structs import replace
+
 from calibkit.errors import UsageError
 from calibkit.files.formats import Opening
 from calibkit.options.option import Options, option
@@ -116,12 +118,13 @@ class Reads(TextOptions):
 
         return ShardOpening(self.budget, self.input_format, self.dialect)
 
-    def source(self, paths: Sequence[str]) -> Source:
-        """Return the rows of some files."""
+    def source(self, paths: Sequence[str], typed: tuple[str, ...] | None = None) -> Source:
+        """Return the rows of some files; `typed`: see `calibkit.files.formats.Dialect`."""
         from calibkit.files.sources import open_source
 
         reuse_memory()
-        return open_source(paths, Opening(self.budget, self.input_format, self.dialect))
+        dialect = replace(self.dialect, typed=typed)
+        return open_source(paths, Opening(self.budget, self.input_format, dialect))
 
 
 class Inputs(Reads):
@@ -136,10 +139,10 @@ class Inputs(Reads):
         ),
     ]
 
-    def open(self, console: Console) -> Source:
+    def open(self, console: Console, typed: tuple[str, ...] | None = None) -> Source:
         """Return the rows; from now on the console shows how far the run comes."""
         console.show_progress()
-        source = self.source(self.inputs)
+        source = self.source(self.inputs, typed)
         console.aside(source.remarks)
         return source
 

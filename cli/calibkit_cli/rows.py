@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibkit.errors import UsageError
+from calibkit.files.formats import SEPARATORS, suffix_format
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.shared import Threaded, of_output
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from calibkit.bins.run import Binned
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
+
+
+#: What is said of numbers with decimal commas.
+_WITH_COMMAS = "decimal commas in"
 
 
 class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Threaded):
@@ -44,6 +49,32 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
             if path == "-" or "://" in path or path.startswith("/dev/"):
                 raise UsageError(f"--in-place: {path} is no file here that could be written over.")
 
+    @property
+    def keeps_text(self) -> bool:
+        """Whether rows of text become text again, so that columns not read can stay as they are."""
+        written = self.output_format or suffix_format(self.output or "")
+        return written is None or written in SEPARATORS
+
+
+def _read_by(model: Model, options: ApplyOptions) -> tuple[str, ...]:
+    """Return the columns that a model reads, by name or pattern."""
+    features = getattr(model, "features", None)
+    names = [options.score, options.uncertainty, options.probs, options.key]
+    names += features if isinstance(features, list) else []
+    return (*(column.name for column in model.columns.values()), *filter(None, names))
+
+
+def _need_plain(source: Source) -> None:
+    """Refuse inputs that would not be written over as they are written."""
+    if any(part.format == "xlsx" for part in source.parts):
+        raise UsageError("--in-place would write a workbook anew, with one bare sheet; give -o.")
+    for remark in source.remarks:
+        if any(odd in remark for odd in (_WITH_COMMAS, " between fields", "encoding ")):
+            raise UsageError(
+                "--in-place writes commas between fields and decimal points, in UTF-8; give -o. "
+                f"{remark}"
+            )
+
 
 @declare.command
 def apply(options: ApplyOptions, line: ApplyLine) -> None:
@@ -56,7 +87,11 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
     if line.dask is not None and not line.dry_run:
         _run_far(model, options, line, line.dask, console)
         return
-    source = line.open(console)
+    source = line.open(console, _read_by(model, options) if line.keeps_text else None)
+    if line.in_place:
+        _need_plain(source)
+    elif any(_WITH_COMMAS in remark for remark in source.remarks):
+        source = line.source(line.inputs)  # what is read gets points: so does all else
     plan = plan_application(model, source, options)
     read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))
     files = f"{len(source.parts)} file{'s' if len(source.parts) > 1 else ''}"

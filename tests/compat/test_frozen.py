@@ -41,6 +41,9 @@ LAST_DIGITS = {
     "one search fits all of them": ("beta", "map by"),
     "Sums of floats are the same whatever the version of Python": ("stochastic",),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
+    "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
+    "Normal quantiles come from Python": ("drift", "sample, evaluate"),
+    "it is exact for few groups": ("intervals of groups",),
     "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
         *("tree of groups", "tree in time"),
     ),

@@ -250,9 +250,13 @@ class Reader(Struct, frozen=True):
 
     def window(self, source: Source) -> Window:
         """Read and check the rows of a window."""
-        beside = [*(column.name for column in self.columns), *self.dealing]
         data = read_score_rows(
-            source, self.options.columns, uncertainty=False, finite_scores=True, features=beside
+            source,
+            self.options.columns,
+            uncertainty=False,
+            finite_scores=True,
+            others=self.dealing,
+            features=[column.name for column in self.columns],
         )
         return self.with_features(data, None if self.known is None else self.known.categories)
 

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from calibkit.columns.rows import Remark
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.files.explain import reading
 from calibkit.files.paths import STDIN, find_files, read_bytes
 from calibkit.files.sources import Source
@@ -253,6 +253,14 @@ def watch(options: WatchOptions, source: Source) -> Watched:
         notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
     elif not planned.labelled:
         notes = (*notes, f"there is no column {options.label!r}: no row of the inputs has a label.")
+    hits = [positives for night in nights for _, _, positives in night.cells]
+    if hits and not any(hits) and options.positive is not None:
+        said = f"column {options.label!r}: no row has the positive class {options.positive!r}"
+        if not state.nights:  # every alert would count as wrong, for good
+            raise DataError.of(
+                source.parts[0].path, f"{said}; name one of its values by --positive"
+            )
+        notes = (*notes, said)
     if nights and state.calendar == "run":  # the next night, or the last if it has these rows
         (night,) = nights
         known = bool(state.nights) and night.shards[0] in state.nights[-1].shards
