@@ -225,6 +225,13 @@ def refuse_missing(
         where.refuse(column, absent, problem, advice or f"fill these rows, or {where.remedy}")
 
 
+def refuse_lists(column: pl.Series, where: RowFinder) -> None:
+    """Raise a `DataError` for a column whose rows hold several values each."""
+    if column.dtype.is_nested():
+        problem = f"{column.dtype} holds several values"
+        where.refuse(column, None, problem, "name a column of single ones")
+
+
 def is_text(kind: pl.DataType) -> bool:
     """Tell whether a column holds text, also as categories."""
     return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
@@ -503,6 +510,7 @@ def label_column(
     refuse_missing(column, where, "no label", advice, empty=True)
     if positive is None:
         return _binary_labels(column, where), ()
+    refuse_lists(column, where)
     labels = read_only(_equal(column, positive).cast(pl.UInt8))
     if labels.any():
         return labels, ()

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
-from calibkit.columns.rows import RowFinder, is_text, refuse_missing
+from calibkit.columns.rows import RowFinder, is_text, refuse_lists, refuse_missing
 from calibkit.numerics.hashes import by_value, word_of
 
 
@@ -27,6 +27,7 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
     row without a value is refused.
     """
     refuse_missing(column, where, empty=True)
+    refuse_lists(column, where)
     distinct = column.unique()
     names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
     return Segments(column.name, known_codes(column, names, distinct).astype(np.uint32), names)
@@ -68,6 +69,9 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> U
 def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     """Return a hash of each row's group, as text, and of a salt; refuse a row without a group."""
     refuse_missing(groups, where)
+    refuse_lists(groups, where)
+    if groups.dtype == pl.Duration:
+        groups = groups.to_physical()
     if not groups.dtype.is_integer():
         groups = groups.cast(pl.String)
     return by_value(groups, lambda value: word_of(f"{salt}:{value}"), pl.UInt64)

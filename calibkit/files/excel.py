@@ -84,8 +84,9 @@ def write_excel(frames: Iterable[pl.DataFrame], output: str, file: IO[bytes]) ->
     """
     xlsxwriter = _needed("xlsxwriter")
     rows = pl.concat(list(frames))
-    if rows.height > _MOST_ROWS or any(kind.is_nested() for kind in rows.dtypes):
-        said = "lists" if rows.height <= _MOST_ROWS else f"more than {_MOST_ROWS:,} rows"
+    odd = any(kind.is_nested() or getattr(kind, "time_zone", None) for kind in rows.dtypes)
+    if rows.height > _MOST_ROWS or odd:
+        said = "lists, or times with a zone" if odd else f"more than {_MOST_ROWS:,} rows"
         raise UsageError.of(output, f"Excel cannot hold {said}; write Parquet or CSV")
     made = BytesIO()
     with xlsxwriter.Workbook(made, _PLAIN) as workbook:

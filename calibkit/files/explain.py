@@ -151,7 +151,10 @@ def writing(output: str) -> Iterator[None]:
                 raise UsageError.of(output, f"cannot be written ({reason})") from error
             problem = f"could not be written ({reason}); nothing of it was kept"
             raise ResourceError.of(output, problem) from error
-        if not isinstance(error, OSError) and "nested" in str(error):
-            problem = "CSV cannot hold list or struct columns; write Parquet or NDJSON"
+        if odd := re.search(r"nested|datatype (.+) cannot be written to (\w+)", str(error)):
+            what, kind = odd.groups("")
+            problem = (
+                f"{kind or 'CSV'} cannot hold {what or 'list or struct'} columns; write Parquet"
+            )
             raise UsageError.of(output, problem) from error
         raise

@@ -269,6 +269,8 @@ def _table(
             oldest = pl.CompatLevel.oldest()
             rows.sink_ipc(out, compression="lz4", compat_level=oldest, record_batch_size=size)
         elif known == "ndjson":
+            if pl.Binary in rows.collect_schema().dtypes():  # polars would panic
+                raise pl.exceptions.ComputeError("datatype binary cannot be written to NDJSON")
             rows.sink_ndjson(out, compression=packed, check_extension=False)
         else:
             separator = SEPARATORS[known]

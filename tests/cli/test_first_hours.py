@@ -191,3 +191,113 @@ def test_pictures_of_states_in_python(rows: pl.DataFrame, tmp_path: Path) -> Non
     assert drawn.get_ylabel() == ck.plot.watch(found.history()).get_ylabel()
     with pytest.raises(ck.UsageError):
         ck.plot.watch(tmp_path / "nothing.state")
+
+
+def test_apply_leaves_text_that_it_does_not_read(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    model = tmp_path / "cal.json"
+    ck.fit_calibrator(rows, method="platt").save(model)
+    lines = ["score,account,code,long,flag,name", '0.9,007,12e3,99999999999999999999,TRUE,"a,b"']
+    file = tmp_path / "ids.csv"
+    file.write_text("\n".join([*lines, "0.2,8,1.50,1,,"]) + "\n")
+    for words in (("-o", "-"), ("-o", "-", "--dtype", "float32"), ("--in-place",)):
+        done = invoke("apply", model, file, *words)
+        written = done.stdout.decode() if words[0] == "-o" else file.read_text()
+        assert [line.rpartition(",")[0] for line in written.splitlines()] == [
+            *lines[:2],
+            "0.2,8,1.50,1,,",
+        ]
+    typed = invoke("apply", model, file, "--overwrite-columns", "-o", tmp_path / "o.parquet")
+    assert typed.code == 0
+    assert pl.read_parquet(tmp_path / "o.parquet")["account"].to_list() == [7, 8]
+
+
+def test_in_place_refuses_what_it_would_write_otherwise(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    model, file = tmp_path / "cal.json", tmp_path / "eu.csv"
+    ck.fit_calibrator(rows, method="platt").save(model)
+    file.write_bytes("score;amount;name\n0,93;12,50;J\xfcrgen\n".encode("latin-1"))
+    invoke("apply", model, file, "--in-place").refused(2, "semicolons between fields")
+    assert (
+        invoke("apply", model, file, "-o", "-")
+        .stdout.decode()
+        .splitlines()[1]
+        .startswith("0.93,12.5,Jürgen,")
+    )
+    book = tmp_path / "book.xlsx"
+    rows.head(5).write_excel(book)
+    invoke("apply", model, book, "--in-place").refused(2, "a workbook anew")
+
+
+def test_an_empty_name_is_not_the_folder_at_hand(tmp_path: Path, invoke: Invoke) -> None:
+    invoke("evaluate", "").refused(2, "an input has an empty name; is a variable not set?")
+
+
+def test_a_positive_class_that_no_row_has(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    named = rows.with_columns(label=pl.col("label").replace_strict({0: "no", 1: "yes"}))
+    file, model = write(named, tmp_path / "rows.parquet"), tmp_path / "b.json"
+    ck.fit_boundary(named, recall=0.5, method="st", positive="yes").save(model)
+    state = tmp_path / "w.state"
+    words = ("watch", model, file, "--state", state, "--recall", 0.4, "--positive")
+    invoke(*words, "YES").refused(3, "no row has the positive class 'YES'; name one of its values")
+    assert not state.exists()
+    assert invoke(*words, "yes").code == 0
+    assert "no row has the positive class 'YES'" in invoke(*words, "YES").stderr
+    told = invoke("drift", model, file, "--label", "label", "--positive", "YES", "-q")
+    assert "no row has the positive class 'YES'" in told.stderr
+
+
+@pytest.mark.parametrize("role", ["groups", "time"])
+def test_hetcal_drops_rows_without_a_group_or_time(
+    role: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    number = pl.int_range(pl.len())
+    part = pl.when(number % 50 == 7).then(None).otherwise(number % 9)
+    file = write(rows.with_columns(s=part, feature_x=number % 3), tmp_path / "rows.parquet")
+    words = ("hetcal", file, f"--{role}", "s", "--max-depth", 1)
+    invoke(*words).refused(3, "leave them out by --on-missing drop")
+    done = invoke(*words, "--on-missing", "drop", "-o", tmp_path / "h.json")
+    assert done.code == 0 and "12 rows without a value dropped" in done.stderr
+
+
+def test_columns_that_do_not_fit(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> None:
+    model, number = tmp_path / "cal.json", pl.int_range(pl.len())
+    ck.fit_calibrator(rows, method="platt").save(model)
+    file = write(
+        rows.with_columns(
+            lists=pl.concat_list(number % 2),
+            length=pl.duration(days=number % 7),
+            bytes=pl.lit(b"x"),
+            zoned=pl.datetime(2026, 1, 1, time_zone="UTC"),
+        ),
+        tmp_path / "rows.parquet",
+    )
+    for role, command in (("by", "evaluate"), ("groups", "calibrate"), ("label", "evaluate")):
+        more = ("--positive", 1) if role == "label" else ()
+        invoke(command, file, f"--{role}", "lists", *more).refused(3, "List(Int64) holds several")
+    assert invoke("calibrate", file, "--groups", "length", "-o", tmp_path / "m.json").code == 0
+    invoke("boundary", file, "--recall", 0.5, "--by", "label").refused(2, "has another role")
+    for column, suffix, told in (
+        ("length", "csv", "CSV cannot hold duration"),
+        ("bytes", "csv", "CSV cannot hold binary columns"),
+        ("bytes", "ndjson", "NDJSON cannot hold binary columns"),
+        ("zoned", "xlsx", "Excel cannot hold lists, or times with a zone"),
+    ):
+        words = ("--keep", f"score,{column}", "-o", tmp_path / f"out.{suffix}")
+        invoke("apply", model, file, *words).refused(2, told)
+
+
+def test_exported_python_takes_no_value_for_a_float32_feature(rows: pl.DataFrame) -> None:
+    number = pl.int_range(pl.len())
+    feature = pl.when(number % 7 == 0).then(None).otherwise((number % 5) / 10).cast(pl.Float32)
+    frame = rows.with_columns(feature_x=feature)
+    model = ck.fit_hetcal(frame, max_depth=2, min_leaf=50, shrinkage=0.0)
+    made: dict[str, object] = {}
+    exec(ck.export(model, to="python", check_on=frame), made)
+    found = made["apply"]({"score": 0.5, "feature_x": None})  # type: ignore[operator]
+    expected = model.apply(frame.head(1).with_columns(score=0.5, feature_x=None))
+    assert found["calibrated"] == pytest.approx(expected["calibrated"][0])

@@ -252,7 +252,8 @@ def _beside(options: BoundaryOptions, source: Source) -> dict[str, str]:
     found = target.value_columns
     option = f"--{target.option}" if target.value_column is None else "--value"
     source.require([*found.values()], option)
-    found |= columns_beside(source, options, *FOLLOWED)
+    taken = {options.score: "--score", options.label: "--label"}
+    found |= columns_beside(source, options, *FOLLOWED, taken=taken)
     roles = options.columns.roles if several else {}
     for role, name in zip(roles_of(several), several, strict=True):
         if name in {*found.values(), *roles.values()}:
