@@ -153,8 +153,7 @@ def writing(output: str) -> Iterator[None]:
             raise ResourceError.of(output, problem) from error
         if odd := re.search(r"nested|datatype (.+) cannot be written to (\w+)", str(error)):
             what, kind = odd.groups("")
-            problem = (
-                f"{kind or 'CSV'} cannot hold {what or 'list or struct'} columns; write Parquet"
-            )
+            what, other = (what, "") if what else ("list or struct", " or NDJSON")
+            problem = f"{kind or 'CSV'} cannot hold {what} columns; write Parquet{other}"
             raise UsageError.of(output, problem) from error
         raise

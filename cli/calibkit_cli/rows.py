@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import SEPARATORS, suffix_format
+from calibkit.files.paths import find_files
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.shared import Threaded, of_output
@@ -53,7 +54,9 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
     def keeps_text(self) -> bool:
         """Whether rows of text become text again, so that columns not read can stay as they are."""
         written = self.output_format or suffix_format(self.output or "")
-        return written is None or written in SEPARATORS
+        read = [self.input_format or suffix_format(path) for path, _ in find_files(self.inputs)]
+        alike = len(read) == 1 or all(one in SEPARATORS for one in read)
+        return alike and (written is None or written in SEPARATORS)
 
 
 def _read_by(model: Model, options: ApplyOptions) -> tuple[str, ...]:
