@@ -123,18 +123,20 @@ class _Binary(ClassifierMixin, BaseEstimator):
             return every, self._scored(X, None), self.scale
         weighs = weight is not None and has_fit_parameter(self.estimator, "sample_weight")
 
-        def fitted(rows: Numbers) -> Any:
+        def fitted(X: Any, rows: Numbers) -> Any:
             more = {"sample_weight": weight[rows]} if weighs and weight is not None else {}
-            return clone(self.estimator).fit(_safe_indexing(X, rows), y[rows], **more)
+            return clone(self.estimator).fit(X, y[rows], **more)
 
-        self.estimator_ = fitted(every)
+        self.estimator_ = fitted(X, every)
         scale: Scale = "probability" if hasattr(self.estimator_, "predict_proba") else "raw"
         if isinstance(self.estimator, FrozenEstimator):
             return every, self._scored(X, self.estimator_), scale
         rows, parts = [], []
         for train, test in check_cv(self.cv, y, classifier=True).split(X, y):
             rows.append(test)
-            parts.append(self._scored(_safe_indexing(X, test), fitted(train)))
+            parts.append(
+                self._scored(_safe_indexing(X, test), fitted(_safe_indexing(X, train), train))
+            )
         whole = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return np.concatenate(rows), whole, scale
 

@@ -240,8 +240,8 @@ def watch(source: Source, options: WatchOptions) -> Watched:
 
     with alone_with(options.state):
         found = watch(options, source)
+        tell(found.warnings, options)
         write_bytes(found.state.to_json(), options.state)
-    tell(found.warnings, options)
     return found
 
 

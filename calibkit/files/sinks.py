@@ -67,6 +67,7 @@ def alone_with(path: str) -> Iterator[None]:
             if os.fstat(held.fileno()).st_nlink:
                 break
             held.close()  # the run that had it has removed the file
+            held = None
     try:
         yield
     finally:

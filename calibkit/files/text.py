@@ -144,9 +144,8 @@ class _Text:
             self.nulls = {name: number - blank for name, number in self.nulls.items()}
         texts = [name for name, kind in self.rows.collect_schema().items() if kind == pl.String]
         kept = [name for name in texts if dialect.stays(name)]
-        texts, first = self._promising(
-            self.rows, [name for name in texts if name not in kept], self.count
-        )
+        texts = [name for name in texts if name not in kept]
+        texts, first = self._promising(self.rows, texts, self.count)
         #: Of the columns whose texts may be something else; those that stay only say how others are.
         self.seen = counts_of(self.rows, texts, dialect, first)
         self.seen |= counts_of(self.rows.head(_FIRST_ROWS[-1]), kept, dialect, {})
@@ -240,6 +239,13 @@ class _Text:
         certain = {one.decimal for one in self._kinds(()).values() if one.voting}
         return {*certain, "."} if self.guessed else {*certain}
 
+    def drops_commas(self, votes: Collection[str]) -> bool:
+        """Return whether columns with decimal commas are read, beside others that would keep theirs."""
+        kinds, stays = self._kinds(votes), self.dialect.stays
+        return self.dialect.typed is not None and any(
+            one.decimal == "," and not stays(name) for name, one in kinds.items()
+        )
+
     def table(self, votes: Collection[str]) -> Table:
         """Return the rows, where other columns have such decimal marks."""
         kinds = self._kinds(votes)
@@ -287,9 +293,12 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
     texts = {n: one.undecided for n, one in enumerate(tables) if isinstance(one.undecided, _Text)}
     found = list(tables)
     if "," in known or any("," in one.votes for one in texts.values()):
+        votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
+        whole = any(one.drops_commas(votes) for one in texts.values())
         for place, one in texts.items():
-            if one.guessed:  # as text, where points were taken for decimal marks
-                texts[place] = _Text(one.source, one.part, one.dialect, hold=one.hold, guess=False)
+            if one.guessed or whole:  # as text, where points were taken for decimal marks
+                dialect = replace(one.dialect, typed=None) if whole else one.dialect
+                texts[place] = _Text(one.source, one.part, dialect, hold=one.hold, guess=False)
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
             found[place] = replace(one.table(votes), part=tables[place].part)

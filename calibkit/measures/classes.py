@@ -143,9 +143,9 @@ class Measured(Struct, frozen=True):
 
     def _reach(self, moves: Floats, confidence: float) -> float | None:
         groups = self.judged.groups
-        error = standard_error(moves, groups)
-        units = None if groups is None else int(distinct_values(groups[~np.isnan(moves)]).size)
-        return None if error is None else Level(confidence, units).reach * error
+        error, units = standard_error(moves, groups)
+        level = Level(confidence, None if groups is None else units)
+        return None if error is None else level.reach * error
 
 
 def ensemble(members: Sequence[Floats], alpha0: Sequence[Floats | None]) -> tuple[Floats, Floats]:
@@ -254,8 +254,8 @@ def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:
     return np.concatenate([*blocks, np.empty(0)])
 
 
-def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
-    """Return the standard error of a metric from what its rows contribute.
+def standard_error(moves: Floats, groups: UInt32s | None) -> tuple[float | None, int]:
+    """Return the standard error of a metric from what its rows contribute, and how many units do.
 
     Rows of one group are added up first.  None where fewer than two rows or groups are used.
     """
@@ -266,7 +266,8 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> float | None:
         codes = groups[present]
         own = exact_group_sums(own, codes, int(codes.max()) + 1)
         count = int(distinct_values(codes).size)
-    return sqrt(exact_sum(own * own) * count / (count - 1)) / used if count > 1 else None
+    error = sqrt(exact_sum(own * own) * count / (count - 1)) / used if count > 1 else None
+    return error, count
 
 
 def signature(name: str, *, intervals: bool, groups: bool, weighted: bool = False) -> str:

@@ -7,6 +7,7 @@ fiducial limits illustrated in the case of the binomial, Biometrika 26, 1934).
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,6 +32,7 @@ def critical_value(confidence: float) -> float:
     return -normal_quantile((1.0 - confidence) / 2.0)
 
 
+@cache
 def student_value(confidence: float, free: int) -> float:
     """Return the same by Student's law with so many degrees of freedom, at least 1.
 

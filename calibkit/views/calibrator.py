@@ -38,8 +38,8 @@ def lines(model: CalibratorModel) -> list[str]:
     if fit.log_loss is not None:
         fits = SCORE_METHODS[model.method].fits
         caveat = "; expect a slightly smaller gain on new rows" if fits else ""
-        before = fit.log_loss_before, fit.brier_before
-        if None not in before and before < (fit.log_loss, fit.brier) and fits:
+        pairs = (fit.log_loss_before, fit.log_loss), (fit.brier_before, fit.brier)
+        if fits and all(a is not None and b is not None and a < b for a, b in pairs):
             caveat = "; the scores as they are do better"
         lines.append(
             f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss)}, "

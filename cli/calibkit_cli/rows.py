@@ -24,10 +24,6 @@ if TYPE_CHECKING:
     from calibkit.models.model import Model
 
 
-#: What is said of numbers with decimal commas.
-_WITH_COMMAS = "decimal commas in"
-
-
 class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Threaded):
     """What the command line of an application has besides its options."""
 
@@ -72,7 +68,7 @@ def _need_plain(source: Source) -> None:
     if any(part.format == "xlsx" for part in source.parts):
         raise UsageError("--in-place would write a workbook anew, with one bare sheet; give -o.")
     for remark in source.remarks:
-        if any(odd in remark for odd in (_WITH_COMMAS, " between fields", "encoding ")):
+        if any(odd in remark for odd in ("decimal commas", " between fields", "encoding ")):
             raise UsageError(
                 "--in-place writes commas between fields and decimal points, in UTF-8; give -o. "
                 f"{remark}"
@@ -93,8 +89,6 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
     source = line.open(console, _read_by(model, options) if line.keeps_text else None)
     if line.in_place:
         _need_plain(source)
-    elif any(_WITH_COMMAS in remark for remark in source.remarks):
-        source = line.source(line.inputs)  # what is read gets points: so does all else
     plan = plan_application(model, source, options)
     read = ", ".join(map(repr, [*plan.reads.needed.values(), *plan.reads.optional]))
     files = f"{len(source.parts)} file{'s' if len(source.parts) > 1 else ''}"

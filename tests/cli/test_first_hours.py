@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import numpy as np
 import polars as pl
@@ -214,7 +216,10 @@ def test_apply_leaves_text_that_it_does_not_read(
 
 
 def test_in_place_refuses_what_it_would_write_otherwise(
-    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+    rows: pl.DataFrame,
+    tmp_path: Path,
+    invoke: Invoke,
+    command: Callable[..., CompletedProcess[bytes]],
 ) -> None:
     model, file = tmp_path / "cal.json", tmp_path / "eu.csv"
     ck.fit_calibrator(rows, method="platt").save(model)
@@ -226,6 +231,8 @@ def test_in_place_refuses_what_it_would_write_otherwise(
         .splitlines()[1]
         .startswith("0.93,12.5,Jürgen,")
     )
+    piped = command("apply", model, "-", input=file.read_bytes())
+    assert piped.stdout.decode().splitlines()[1].startswith("0.93,12.5,Jürgen,"), piped.stderr
     book = tmp_path / "book.xlsx"
     rows.head(5).write_excel(book)
     invoke("apply", model, book, "--in-place").refused(2, "a workbook anew")

@@ -172,7 +172,9 @@ def test_standard_errors_are_those_of_repeated_samples() -> None:
         found = measure(judged)
         for name in found.influence:
             values.setdefault(name, []).append(float(found.values[name] or 0.0))
-            errors.setdefault(name, []).append(standard_error(found.influence[name], None) or 0.0)
+            errors.setdefault(name, []).append(
+                standard_error(found.influence[name], None)[0] or 0.0
+            )
     for name in values:
         assert np.mean(errors[name]) == pytest.approx(np.std(values[name]), rel=0.2), name
 

@@ -215,11 +215,8 @@ def _counted(rows: ScoreRows, chance: Floats) -> tuple[Int64s, Unit, Totals]:
     hits = rows.labels.astype(bool)
     if rows.weight is not None:
         units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
-    return (
-        units,
-        unit,
-        Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size)),
-    )
+    totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
+    return units, unit, totals
 
 
 def _expected(units: Int64s, chance: Floats) -> float:
