@@ -92,7 +92,7 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
             hold = hold or head.startswith(formats.UTF8_BOM)
             table = _json_table(source, part, floats_of(dialect), hold=hold)
             return replace(table, remarks=tuple(dialect.unusual(None)))
-        guess = dialect.decimal is None and dialect.null_values is None
+        guess = dialect.decimal != "." and dialect.null_values is None
         text = _Text(source, part, dialect, hold=hold, guess=guess)
         return text.table(text.votes)
     except pl.exceptions.NoDataError as error:
@@ -105,6 +105,7 @@ class _Text:
     rows: pl.LazyFrame
     count: int  # of the rows
     nulls: dict[str, int]  # of each column
+    commas: list[str]  # columns of numbers with decimal commas, which polars read
     names: dict[str, str]  # of columns that polars calls otherwise
 
     def __init__(
@@ -160,18 +161,47 @@ class _Text:
         return rows.rename(self.names) if self.names else rows
 
     def _parse(self, *, guess: bool) -> None:
-        rows = self._scan(infer_schema=False)
+        self.commas, rows = [], self._scan(infer_schema=False)
         if guess:
-            found = self._scan(infer_schema_length=_GUESS_ROWS).collect_schema()
-            floats = [name for name, kind in found.items() if kind.is_float()]
-            narrow = dict.fromkeys(floats, floats_of(self.dialect))
-            narrow |= {name: pl.String() for name in found if self.dialect.stays(name)}
-            rows = self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=narrow)
+            floats, kinds = floats_of(self.dialect), self._scan(infer_schema_length=_GUESS_ROWS)
+            found = dict(kinds.collect_schema())
+            stay: dict[str, pl.DataType] = {
+                name: pl.String() for name in found if self.dialect.stays(name)
+            }
+            found |= stay
+            texts = [name for name, kind in found.items() if kind == pl.String]
+            self.commas = self._commas([name for name in texts if name not in stay])
+            if self.commas:
+                found |= {name: pl.String() for name, kind in found.items() if kind.is_float()}
+                found |= dict.fromkeys(self.commas, floats)
+                rows = self._scan(schema_overrides=found, decimal_comma=True)
+            elif self.dialect.decimal is None:
+                stay |= {name: floats for name, kind in found.items() if kind.is_float()}
+                rows = self._scan(infer_schema_length=_GUESS_ROWS, schema_overrides=stay)
         self.rows = rows.collect().lazy() if self.hold else rows
         # Both in one pass: for the rows alone polars would map the whole file.
         nulls = pl.struct(pl.all().null_count()).alias("nulls")
         seen = self.rows.select(pl.len().alias("rows"), nulls)
         self.count, self.nulls = seen.collect(engine="streaming").row(0)
+
+    def _commas(self, names: list[str]) -> list[str]:
+        """Return the columns in which polars may read decimal commas: all values are such numbers.
+
+        Polars would read points as decimal marks there too, and text for missing values as NaN.
+        """
+        rows = self._scan(infer_schema=False)
+        names, seen = self._promising(rows, names)
+        kinds = kinds_of(seen, self.dialect)
+        found = [name for name in names if kinds[name] == self._with_comma]
+        if not found or self.dialect.delimiter == ",":
+            return []
+        odd = rows.select(exactly(name).str.contains("[.nN]").any() for name in found)
+        known = odd.collect(engine="streaming").row(0, named=True)
+        return [name for name in found if not known[name]]
+
+    @property
+    def _with_comma(self) -> Kind:
+        return Kind(floats_of(self.dialect), ",", voting=True)
 
     def _promising(
         self, rows: pl.LazyFrame, names: list[str], count: float = math.inf
@@ -224,14 +254,16 @@ class _Text:
         return int(lines - filled)
 
     def _kinds(self, votes: Collection[str]) -> dict[str, Kind]:
-        found = kinds_of(self.seen, self.dialect, votes)
+        found = kinds_of(self.seen, self.dialect, votes) | dict.fromkeys(
+            self.commas, self._with_comma
+        )
         return {name: found[name] for name in self.rows.collect_schema() if name in found}
 
     @property
     def guessed(self) -> list[str]:
         """The columns in which polars took points for decimal marks."""
         kinds = self.rows.collect_schema()
-        return [name for name in kinds if kinds[name].is_float()]
+        return [name for name in kinds if kinds[name].is_float() and name not in self.commas]
 
     @property
     def votes(self) -> set[str]:
@@ -254,18 +286,16 @@ class _Text:
             for name, one in kinds.items()
             if one.kind != pl.String and not self.dialect.stays(name)
         }
-        comma = Kind(floats_of(self.dialect), ",", voting=True)
-        numbers = {name for name, one in known.items() if one.plain or one == comma}
         rows = self.rows.with_columns(
             one.read(exactly(name), self.dialect)
             for name, one in known.items()
             # A column of empty texts, not of none, stays one of text.
-            if name in numbers and (one.kind != pl.Null or self.nulls[name] == self.count)
+            if one.plain and (one.kind != pl.Null or self.nulls[name] == self.count)
         )
         held = rows.collect() if self.hold else rows
         made = Table.of(self.part, held, self.count, self.source)
         for name, one in known.items():
-            if name not in numbers:
+            if not one.plain and name not in self.commas:
                 made = made.read_as(name, partial(one.read, dialect=self.dialect), one.kind)
         return replace(
             made,
@@ -298,7 +328,9 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
         for place, one in texts.items():
             if one.guessed or whole:  # as text, where points were taken for decimal marks
                 dialect = replace(one.dialect, typed=None) if whole else one.dialect
-                texts[place] = _Text(one.source, one.part, dialect, hold=one.hold, guess=False)
+                texts[place] = _Text(
+                    one.source, one.part, dialect, hold=one.hold, guess=not one.guessed
+                )
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
             found[place] = replace(one.table(votes), part=tables[place].part)
