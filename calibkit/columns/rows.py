@@ -509,7 +509,7 @@ def label_column(
     advice = "label these rows, or leave them out by --unlabelled drop"
     refuse_missing(column, where, "no label", advice, empty=True)
     if positive is None:
-        return _binary_labels(column, where), ()
+        return _binary(column, where, "labels", "name the positive class by --positive VALUE"), ()
     refuse_lists(column, where)
     labels = read_only(_equal(column, positive).cast(pl.UInt8))
     if labels.any():
@@ -528,7 +528,14 @@ def label_column(
     )
 
 
-def _binary_labels(column: pl.Series, where: RowFinder) -> UInt8s:
+def decision_column(column: pl.Series, where: RowFinder) -> UInt8s:
+    """Return decisions as 0 and 1 (uint8), of what labels may be; refuse missing and other values."""
+    refuse_missing(column, where, "no decision", empty=True)
+    advice = "write them as 0 and 1; three-way ones are judged by --boundary"
+    return _binary(column, where, "decisions", advice)
+
+
+def _binary(column: pl.Series, where: RowFinder, what: str, advice: str) -> UInt8s:
     kind, positive = column.dtype, column
     odd: pl.Series | None = None  # where all are
     if kind == pl.Boolean:
@@ -541,8 +548,7 @@ def _binary_labels(column: pl.Series, where: RowFinder) -> UInt8s:
         odd = ~(positive | words.is_in(_NEGATIVE_TEXT))
     if odd is None or odd.any():
         seen = _first_values(column if odd is None else column.filter(odd))
-        problem = f"labels other than 0/1, true/false, t/f ({seen})"
-        where.refuse(column, odd, problem, "name the positive class by --positive VALUE")
+        where.refuse(column, odd, f"{what} other than 0/1, true/false, t/f ({seen})", advice)
     if positive.dtype == pl.Int8:  # the same bytes
         return read_only(positive.reinterpret(signed=False))
     return read_only(positive.cast(pl.UInt8))

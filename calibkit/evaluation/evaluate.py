@@ -48,6 +48,7 @@ def evaluate(
     Raises `UsageError`: options that do not fit the inputs or each other; `DataError`: values that
     are missing, out of range or of the wrong type.
     """
+    options = reading.with_score(options, source)
     if options.counts is not None:
         from calibkit.evaluation.classes import evaluate_votes
 
@@ -148,11 +149,12 @@ class ClassesState(RowState):
 
 def plan(options: EvaluateOptions, source: Source) -> Plan:
     """Return what an evaluation would do."""
-    return Plan(columns_used(options, source), options.steps())
+    return Plan(columns_used(reading.with_score(options, source), source), options.steps())
 
 
 def state(options: EvaluateOptions, source: Source) -> State:
     """Return the state of a shard: of class probabilities its rows; errors as `evaluate`."""
+    options = reading.with_score(options, source)
     if options.patterns:
         from calibkit.evaluation.classes import read_classes, read_votes
 

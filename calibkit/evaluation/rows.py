@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -70,6 +71,15 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
         """Return the rows, or those of a slice, with one of their scores or decisions."""
         whole = Sample(score, self.label, self.weight, self.group, self.times)
         return whole if part is None or part.rows is None else whole.rows_of(part.rows)
+
+
+def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
+    """Return the options with a score that is there: else 'score', that of the boundary."""
+    own = None if options.model is None else options.model.columns.get("score")
+    alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
+    if own is None or options.scores or options.baseline or "score" in alike:
+        return options
+    return dataclasses.replace(options, scores=(own.name,))
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
@@ -225,7 +235,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
         "top_by": partial(readers.numeric_column, finite=False),
         "by": _segments,
         "groups": _present,
-        "decision": lambda column, where: readers.label_column(column, where)[0],
+        "decision": readers.decision_column,
     }
     for role, named in columns_beside(source, options, *made).items():
         found[role.removesuffix("_by")] = _one(named, made[role])

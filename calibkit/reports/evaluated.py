@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import Evaluated, evaluate
 from calibkit.evaluation.findings import ALL
-from calibkit.evaluation.rows import BOUNDARY
+from calibkit.evaluation.rows import BOUNDARY, with_score
 from calibkit.files.sources import Source
 from calibkit.measures.result import Difference, Metrics, Number, alike
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -69,6 +69,7 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
     A reliability diagram; of votes that of the predicted disagreement; of raw scores the ROC curve.
     """
+    options = with_score(options, source)
     if options.scale == "raw" and not options.patterns:
         boundary = () if options.boundary is None else options.boundary
         curves = options.part(plot.RocOptions, scores=options.ranked, boundary=boundary)
@@ -80,6 +81,7 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
 
 def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes:
     """Return the HTML page of an evaluation with curves; pictures of all rows where these fit."""
+    options = with_score(options, source)
     metrics, model = found.metrics, options.model
     boundary = model if isinstance(model, BoundaryModel) else None
     paths = [one.relative or one.path for one in source.parts]

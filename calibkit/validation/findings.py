@@ -233,7 +233,7 @@ class Findings:
 
         Such rows are left out by an option (a warning) or refused (an error).
         """
-        option, asked = "--on-missing", "error" if empty else self.options.on_missing
+        option, asked = "--on-missing", self.options.on_missing
         if role == "label":
             option, asked = "--unlabelled", self.options.unlabelled
         dropped = asked == "drop"

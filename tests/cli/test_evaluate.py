@@ -124,8 +124,8 @@ def test_small_segments_are_null(good: Path, evaluate: Evaluate) -> None:
     assert found["metrics"]["score"]["country:lu"]["auc"] is not None
 
 
-def boundary(good: Path, evaluate: Evaluate) -> Path:
-    return make(good.with_name("boundary.json"), "boundary", good, "--precision 0.7")
+def boundary(good: Path, evaluate: Evaluate, *more: str) -> Path:
+    return make(good.with_name("boundary.json"), "boundary", good, "--precision 0.7", *more)
 
 
 def test_decisions_of_a_model_and_of_a_column(
@@ -165,6 +165,22 @@ def test_a_boundary_and_a_grid_read_the_uncertainty_named(
     renamed = write(rows().rename({"uncertainty": "spread"}), tmp_path / "renamed.parquet")
     assert invoke("evaluate", renamed, *given).code == 2
     assert evaluate(renamed, *given, "--uncertainty", "spread")["metrics"] == known
+
+
+def test_a_boundary_says_the_score_where_none_is_named(
+    good: Path, evaluate: Evaluate, invoke: Invoke, tmp_path: Path
+) -> None:
+    renamed = write(rows().rename({"score": "p"}), tmp_path / "renamed.parquet")
+    model, page = boundary(renamed, evaluate, "--score", "p"), tmp_path / "page.html"
+    found = evaluate(renamed, "--boundary", model, "--report", page)
+    assert set(found["metrics"]) == {"p", "boundary"}
+    assert found == evaluate(renamed, "--boundary", model, "--score", "p")
+    both = write(rows().with_columns(p="score"), tmp_path / "both.parquet")
+    assert set(evaluate(both, "--boundary", model)["metrics"]) == {"score", "boundary"}
+    state = invoke("evaluate", renamed, "--boundary", model, "--partial -o", tmp_path / "a.state")
+    assert state.code == 0, state.stderr
+    words = "decisions other than 0/1", "write them as 0 and 1"
+    invoke("evaluate", good, "--decision", "country").refused(3, *words)
 
 
 def test_metrics_wanted(good: Path, evaluate: Evaluate) -> None:

@@ -94,7 +94,7 @@ SPOILT: dict[str, tuple[dict[str, pl.Expr], dict[str, Any], set[tuple[str, str, 
         {"by": "country"}, {("warning", "classes", "country")}),
     "no segment": (
         {"country": pl.when(pl.col("id") == 7).then(None).otherwise("country")},
-        {"by": "country", "on_missing": "drop"}, {("error", "missing", "country")}),
+        {"by": "country", "on_missing": "drop"}, {("warning", "missing", "country")}),
     "few groups": ({}, {"groups": "country"}, {("warning", "groups", "country")}),
     "alone": ({}, {"groups": "id"}, {("note", "groups", "id")}),
     "large group": (
