@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import partial
@@ -13,7 +14,7 @@ from typing import IO, Any, Final
 import polars as pl
 
 from calibkit.errors import DataError, UsageError
-from calibkit.files.explain import repeated_name
+from calibkit.files.explain import first_line, repeated_name
 from calibkit.files.formats import Dialect
 from calibkit.files.paths import Part
 from calibkit.files.table import Table
@@ -53,13 +54,13 @@ def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Tab
             f"{part.path}: Excel files are not read over the network; download it first"
         )
     fastexcel = _needed("fastexcel")
+    logging.getLogger("fastexcel").addHandler(logging.NullHandler())  # else on standard error
     try:
         workbook = fastexcel.read_excel(source)
         head = workbook.load_sheet(0, header_row=None, n_rows=1, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
-        raise DataError.of(
-            part.path, f"the file is no Excel workbook, or a damaged one ({error}); save it again"
-        ) from None
+        said = f"is no Excel workbook, or a damaged one ({first_line(error)}); save it again"
+        raise DataError.of(part.path, f"the file {said}") from None
     names = [str(name) for name in head.row(0)] if head.height else []
     if len(set(names)) < len(names):
         raise repeated_name(names, part.path)

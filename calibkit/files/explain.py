@@ -71,10 +71,12 @@ def explain(path: str, error: BaseException) -> CalibkitError:
         return repeated_name([repeated[1]] * 2, path)
     system = _system_error(error)
     if system is None or system.errno in _NONSENSE:
+        advice = "write it again, or name its format by --input-format"
+        if "CSV malformed" in said:  # rows that polars counted, and then could not find
+            advice = "close the quotation mark that is open there"
         return DataError.of(
             path,
-            f"the file is truncated, corrupt or not of its format ({first_line(error)}); "
-            "write it again, or name its format by --input-format",
+            f"the file is truncated, corrupt or not of its format ({first_line(error)}); {advice}",
         )
     reason = (system.strerror or str(system)).splitlines()[0]
     if system.errno in _NOT_READABLE:

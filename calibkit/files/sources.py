@@ -416,7 +416,7 @@ class Source:
 
 def _misread(names: Sequence[str]) -> str:
     """Return what may be wrong with a text file whose header has these names, or nothing."""
-    if not pl.Series(names).cast(pl.Float64, strict=False).null_count():
+    if 2 * pl.Series(names).cast(pl.Float64, strict=False).null_count() < len(names):
         return "; is the header line missing?"
     if len(names) == 1 and "\t" in names[0]:
         return "; if tabs separate the columns, add --input-format tsv"

@@ -226,7 +226,6 @@ def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.Dat
 def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> NoReturn:
     """Raise about a column of two types; where numbers meet text, name the text."""
     path, kind = other.part.path, other.schema[name]
-    message = f"column {name!r} is {kind}, but {common} in {one.part.path}"
     rows, advice = list[int](), "all inputs need the same types"
     table = other if kind == pl.String else one
     culprit = table.part.path
@@ -234,10 +233,13 @@ def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> N
         text = table.read([name]).to_series().cast(pl.String)
         odd = text.is_not_null() & text.cast(pl.Float64, strict=False).is_null()
         rows = [int(row) + 1 for row in odd.arg_true()]
-        path = culprit if rows else path
         if text.str.contains(UNSURE).any():
             advice = SETTLES_DECIMAL
     where = f" ({culprit} row {rows[0]}: {text[rows[0] - 1]!r})" if rows else ""
+    here, there = (kind, f"{common} in {one.part.path}")
+    if rows and table is one:
+        here, there, path = common, f"{kind} in {path}", culprit
+    message = f"column {name!r} is {here}, but {there}"
     raise DataError.of(
         path, f"{message}{where}; {advice}", column=name, rows=len(rows) or None, first_rows=rows
     )

@@ -119,6 +119,10 @@ class _Text:
         )
         # As they stand: polars would rename duplicates.
         names = ["" if name is None else str(name) for name in head.collect().row(0)]
+        if any("\r" in name.rstrip("\r") and "\n" not in name for name in names):
+            raise DataError.of(
+                part.path, "its lines end in a carriage return alone; save it with line feeds"
+            )
         if len(set(names)) < len(names):
             raise repeated_name(names, part.path)
         # Polars leaves quotation marks doubled in a header, though not in rows.
@@ -243,11 +247,14 @@ class _Text:
         ragged = [(row, count) for row, count in numbered if count != width]
         if ragged:
             row, count = ragged[0]
+            advice = f"correct the row, or quote the fields that hold {separator!r}"
+            if len(ragged) > filled / 2 > 1:
+                advice = "is the first line the header, with a name for each field?"
             raise DataError.of(
                 self.part.path,
                 f"{len(ragged)} row{'s' if len(ragged) > 1 else ''} with another number "
                 f"of fields than the header (first: row {row} has {count}, the header {width}); "
-                f"correct the row, or quote the fields that hold {separator!r}",
+                f"{advice}",
                 rows=len(ragged),
                 first_rows=[number for number, _ in ragged],
             )

@@ -22,7 +22,7 @@ from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError, UsageError
-from calibkit.files.explain import reading
+from calibkit.files.explain import first_line, reading
 from calibkit.files.sinks import arrow_file
 from calibkit.files.sources import Source
 from calibkit.files.told import NOTHING, Noted, Told, together
@@ -296,8 +296,9 @@ def opened(file: Path, path: str) -> Iterator[Any]:
     except ModelError:
         raise
     except (DataError, pa.ArrowException) as error:
+        why = first_line(error.__cause__ or error)
         raise ModelError(
-            f"this is not a calibkit state, or a truncated one: {error}; make it again", file=path
+            f"this is not a calibkit state, or a truncated one ({why}); make it again", file=path
         ) from None
 
 

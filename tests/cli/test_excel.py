@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from tests.cli.test_formats import Command
 from tests.conftest import Invoke
 
 
@@ -68,6 +69,15 @@ def test_a_workbook_is_a_table(rows: pl.DataFrame, tmp_path: Path, invoke: Invok
     assert one == two
 
 
+def test_nothing_is_logged_of_a_workbook(tmp_path: Path, command: Command) -> None:
+    pytest.importorskip("fastexcel")
+    pytest.importorskip("xlsxwriter")
+    rows = pl.DataFrame({"score": [0.5, 0.2], "label": [1, 0], "none": ["", ""]})
+    rows.write_excel(tmp_path / "book.xlsx")
+    done = command("bin", tmp_path / "book.xlsx", "-q", "-o", tmp_path / "grid.csv")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke) -> None:
     pytest.importorskip("fastexcel")
     writer = pytest.importorskip("xlsxwriter")
@@ -91,4 +101,6 @@ def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke) -> No
     twice.refused(3, "2 times")
     assert invoke("bin", book("empty.xlsx", ["score", "label"]), "-o", "x.csv").code == 3
     (tmp_path / "bad.xlsx").write_bytes(b"PK\x03\x04 no workbook")
-    assert invoke("bin", tmp_path / "bad.xlsx", "-o", "x.csv").code == 3
+    bad = invoke("bin", tmp_path / "bad.xlsx", "-o", "x.csv")
+    bad.refused(3, "save it again")
+    assert bad.stderr.count("\n") == 1

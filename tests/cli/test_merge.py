@@ -215,6 +215,7 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         (["a", "calibrated"], 3, "is one of `calibkit boundary`"),
         (["a", "narrow"], 3, "dtypes.score is 'Float32' here, but 'Float64'"),
         (["model.json"], 3, "not a calibkit state"),
+        (["model.json"], 3, "truncated one (Not an Arrow file); make it again"),
         (["plain"], 3, "an Arrow file, but not a calibkit state"),
         (["torn"], 3, "truncated"),
         (["old"], 3, "was written by calibkit 0.1: make it again"),

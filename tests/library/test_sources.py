@@ -466,10 +466,33 @@ def test_nearest_names(tmp_path: Path) -> None:
         source.read(["zzz"])
 
 
-def test_missing_header_is_suspected(tmp_path: Path) -> None:
-    source = open_source([put(tmp_path, "x.csv", "0.5,1\n0.6,0\n")])
+@pytest.mark.parametrize("text", ["0.5,1\n0.6,0\n", "0.5,1,de\n0.6,0,it\n"])
+def test_missing_header_is_suspected(tmp_path: Path, text: str) -> None:
+    source = open_source([put(tmp_path, "x.csv", text)])
     with pytest.raises(UsageError, match="header line missing"):
         source.require(["score"])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("score,label\r0.5,1\r0.6,0\r", "end in a carriage return alone"),
+        ("# of may\nscore,label\n0.5,1\n0.6,0\n", "is the first line the header"),
+        ("score,label\n0.5,1\n0.6,0,7\n0.6,0\n", "correct the row, or quote"),
+        ("a,b\n" + "1,2\n" * 9 + '1"7,2\n' + "3,4\n" * 9, "close the quotation mark"),
+    ],
+)
+def test_what_is_wrong_with_text_is_said(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        open_source([put(tmp_path, "x.csv", text)]).read()
+
+
+def test_of_two_types_each_is_said_of_its_file(tmp_path: Path) -> None:
+    text = put(tmp_path, "text.csv", "v\n1\nabc\n")
+    number = put(tmp_path, "number.csv", "v\n1\n2\n")
+    for files in ([text, number], [number, text]):
+        with pytest.raises(DataError, match=r"^[^ ]*text.csv: .* is String, but Int64 in .*number"):
+            open_source(files)
 
 
 @pytest.mark.parametrize("name", ["none.csv", "none/*.csv", "*.cvs", "x.csv/y.csv"])
