@@ -55,6 +55,8 @@ def end_by_signals() -> None:
     # Not where it is ignored; see `calibkit_cli.__main__`.
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
         signal.signal(signal.SIGINT, _unwind)
+    elif signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # polars would hear it all the same
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     sys.unraisablehook = _send_again
 
 

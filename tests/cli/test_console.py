@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,6 +24,7 @@ from calibkit.options.option import listed, tagged
 from calibkit_cli import console as console_module
 from calibkit_cli import failures, main
 from calibkit_cli.console import Console
+from tests.cli.score_files import simulate
 from tests.conftest import Invoke, clean_environment
 
 TRIAL = Path(__file__).with_name("trial.py")
@@ -271,6 +273,18 @@ def test_a_run_without_a_terminal_s_interrupts_goes_on(tmp_path: Path) -> None:
             assert process.wait(timeout=30) == 143
         finally:
             process.kill()
+
+
+def test_an_ignored_interrupt_is_not_heard_by_polars_either(tmp_path: Path) -> None:
+    rows, grid = tmp_path / "rows.csv", tmp_path / "grid.csv"
+    simulate(30_000).write_csv(rows)
+    line = [sys.executable, "-m", "calibkit_cli", "bin", rows, "-o", grid]
+    ignore = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
+    with subprocess.Popen(line, env=clean_environment(), preexec_fn=ignore) as process:
+        while process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            time.sleep(0.005)
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
