@@ -74,6 +74,7 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
     console = line.console(texts=TEXTS)
     if console.per_input:
         raise UsageError("watch makes one result of all inputs; give -o a file.")
+    from calibkit.files.paths import check_output
     from calibkit.files.sinks import alone_with
     from calibkit.methods.watch.rows import plan
     from calibkit.methods.watch.watch import current
@@ -85,6 +86,7 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
         tested = ", ".join(one.text for one in current(options, reading).tested)
         show_plan(console, source, reading.columns, [f"test {tested}"])
         return
+    check_output(options.state)
     with alone_with(options.state):
         found = add(options, source)
         console.warn(*found.warnings)

@@ -116,7 +116,9 @@ def test_no_positive_row(tmp_path: Path, suffix: str, goal: str, invoke: Invoke)
 def test_positive_rows_of_weight_zero_are_none(tmp_path: Path, refuse: Refuse) -> None:
     frame = scores().with_columns(weight=1.0 - pl.col("label").cast(pl.Float64))
     path = write(frame, tmp_path / "bad.csv")
-    assert "no positive row" in refuse("boundary", path, "--weight", "weight")["message"]
+    error = refuse("boundary", path, "--weight", "weight")
+    assert "no positive row" in error["message"]
+    assert error["rows"] == 40  # whatever they weigh
 
 
 def test_all_weights_zero(tmp_path: Path, refuse: Refuse) -> None:

@@ -188,6 +188,9 @@ def test_promises_and_confidence_are_the_models_own(
     done = invoke("watch", models / "cal.json", rows, "--state", tmp_path / "x.state")
     assert done.code == 3
     assert not (tmp_path / "x.state").exists()
+    done = invoke("watch", models / "boundary.json", rows, "--state", tmp_path / "no" / "x.state")
+    done.refused(2, "no such folder")
+    assert done.stderr.count("\n") == 1  # before anything is said of the rows
 
 
 def test_a_state_of_anything_else_is_refused(models: Path, invoke: Invoke, tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 problem = f"column {column!r}: no {word} row, but {target.flags} needs some"
                 advice = "name the positive class by --positive if labels are not 0/1"
                 said = f"{problem}; {advice}"
-                raise DataError.of(self.file, said, column=column, rows=totals.rows)
+                raise DataError.of(self.file, said, column=column, rows=self.rows)
 
     def scores(self, thresholds: Floats) -> Floats:
         """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
