@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: How many rows of a result are shown where it goes to a terminal.
 SHOWN_ROWS = 20
 
+#: How many characters of the terminal a column of it has: with less nothing can be read.
+_COLUMN = 7
+
 #: A first column so narrow is not broken on a narrow terminal: other headers give way.
 _KEPT_WHOLE = 30
 #: Files of a folder that are named where they are written.
@@ -191,9 +194,13 @@ class Console(Struct):
     def head(self, frame: pl.DataFrame, *, rows: int | None = None) -> None:
         """Print the first rows of a frame as a table on standard output, of so many `rows` in all."""
         rows = frame.height if rows is None else rows
+        names, more = frame.columns, ""
+        most = max(2, shutil.get_terminal_size().columns // _COLUMN)
+        if len(names) > most and self.on_terminal:  # the columns that were added come last
+            frame, more = frame.drop(names[most // 2 : -(most // 2)]), f" of {len(names)} columns"
         self.table(frame.columns, frame.head(SHOWN_ROWS).rows())
-        if rows > SHOWN_ROWS:
-            _print(f"… {rows:,} rows; -o FILE writes them all.", sys.stdout)
+        if rows > SHOWN_ROWS or more:
+            _print(f"… {rows:,} rows{more}; -o FILE writes them all.", sys.stdout)
 
     def table(
         self,

@@ -362,6 +362,17 @@ def test_the_first_rows_of_a_frame(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == 22
 
 
+def test_a_wide_frame_keeps_its_ends_on_a_narrow_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(console_module, "_is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    Console().head(pl.DataFrame({f"c{k:02}": [k] for k in range(23)}))
+    header, *_, more = capsys.readouterr().out.splitlines()
+    assert header.split() == [f"c{k:02}" for k in (*range(5), *range(18, 23))]
+    assert more == "… 1 rows of 23 columns; -o FILE writes them all."
+
+
 def test_a_terminal_gets_a_rich_table(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
