@@ -289,6 +289,9 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
         )
     moved = options.uncertainty is not None and "uncertainty" in model.columns
     apply = Request(columns={"uncertainty": str(options.uncertainty)} if moved else {})
+    if "score" in model.columns:  # --score names what is judged, not what the model reads
+        said = "the boundary's score (apply it with --score, and judge by --decision decision)"
+        source.require([model.columns["score"].name], said)
     reads = applier.reads(source, apply)
     check_makers(model, apply.columns, source)
 

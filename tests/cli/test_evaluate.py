@@ -179,6 +179,8 @@ def test_a_boundary_says_the_score_where_none_is_named(
     assert set(evaluate(both, "--boundary", model)["metrics"]) == {"score", "boundary"}
     state = invoke("evaluate", renamed, "--boundary", model, "--partial -o", tmp_path / "a.state")
     assert state.code == 0, state.stderr
+    done = invoke("evaluate", good, "--boundary", model, "--score", "score")
+    done.refused(2, "no column 'p' for the boundary's score (apply it with --score")
     words = "decisions other than 0/1", "write them as 0 and 1"
     invoke("evaluate", good, "--decision", "country").refused(3, *words)
 
