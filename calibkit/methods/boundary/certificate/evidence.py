@@ -55,7 +55,7 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
         able = (AUTO, "st", "exact")
     if options.method not in able:
         raise UsageError(
-            f"--confidence does not go with --method {options.method}; it goes with  "
+            f"--confidence does not go with --method {options.method}; it goes with "
             f"{', '.join(able)}."
         )
     alone = "the two binomials that hold at another base rate are of rows that count once each"
