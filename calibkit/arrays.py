@@ -38,4 +38,5 @@ def blocks(rows: int, size: int) -> Iterator[slice]:
 def rows_by_group(codes: Numbers, groups: int) -> list[Int64s]:
     """Return the rows of each group, those of a group in order; `codes` has the group of each row."""
     ends = np.cumsum(np.bincount(codes, minlength=groups))
-    return np.split(np.argsort(codes, kind="stable"), ends[:-1])
+    narrow = codes.astype(np.uint16) if groups <= 2**16 else codes  # which is sooner sorted
+    return np.split(np.argsort(narrow, kind="stable"), ends[:-1])

@@ -7,7 +7,6 @@ classifier performance, sections 5.2 and C.8.)
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt16s
+from calibkit.arrays import Floats, Int64s, Numbers, UInt16s, rows_by_group
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.weights import Unit, in_units
@@ -212,10 +211,7 @@ def _score_first_grid(
     uncertainty = rows.uncertainty
     edges = np.full((score_bins, uncertainty_bins - 1), np.nan)
     minimum = np.full(score_bins, np.nan)
-    order = np.argsort(column, kind="stable")
-    ends = np.searchsorted(column[order], np.arange(score_bins + 1))
-    for j, (start, end) in enumerate(itertools.pairwise(ends)):
-        own = order[start:end]
+    for j, own in enumerate(rows_by_group(column, score_bins)):
         weight = None if rows.weight is None else rows.weight[own]
         if own.size == 0 or (weight is not None and not weight.any()):
             continue

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, rows_by_group
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
 from calibkit.measures import metrics
@@ -189,14 +189,9 @@ def slices_of(
             yield Slice(f"top:{share.text}", mask)
     if segments is None:
         return
-    code = segments.code
-    order = np.argsort(
-        code.astype(np.uint16) if len(segments.names) < 2**16 else code, kind="stable"
-    )
-    ends = np.cumsum(np.bincount(code, minlength=len(segments.names)))
-    for place, name in enumerate(segments.names):
-        start = int(ends[place - 1]) if place else 0
-        yield Slice(f"{segments.column}:{name}", order[start : int(ends[place])], segment=True)
+    rows = rows_by_group(segments.code, len(segments.names))
+    for name, own in zip(segments.names, rows, strict=True):
+        yield Slice(f"{segments.column}:{name}", own, segment=True)
 
 
 def check_names(shares: Sequence[Share], segments: Segments | None) -> None:

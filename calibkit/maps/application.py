@@ -51,7 +51,7 @@ class CalibratorApplier:
         maps = [self.model.own_map, *groups.values()]
         place = known_codes(frame[reads.optional[0]], tuple(groups)) + 1
         out = tuple(np.empty(score.size) for _ in self.added)
-        rows = rows_by_group(place.astype(np.uint16), len(maps))
+        rows = rows_by_group(place, len(maps))
         for one, own in zip(maps, rows, strict=True):
             for column, found in zip(
                 out, self.method.mapped(one, score[own], scale, threads), strict=True
