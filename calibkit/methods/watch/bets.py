@@ -196,19 +196,13 @@ def mean_sequence(total: float, whole: float, rows: int, alpha: float) -> tuple[
     `total` and `whole` are the sums of weight times value and of weights, of so many rows; no weight
     may ever exceed 1.
     """
-    level = math.log(2.0 / alpha)
-    sums = total, whole, rows
-    return _end(*sums, level, upper=False), _end(*sums, level, upper=True)
+    level, mean = math.log(2.0 / alpha), total / whole
 
+    def excess(candidate: float, rates: Floats) -> float:
+        """Return by how much the mixture passes the level at a mean."""
+        grown = np.log1p(candidate * np.expm1(rates))
+        gains = rates * (total + candidate * (rows - whole)) - rows * grown
+        return float(np.logaddexp.reduce(gains)) - math.log(_RATES.size) - level
 
-def _end(total: float, whole: float, rows: int, level: float, *, upper: bool) -> float:
-    """Return the mean, on one side of that seen, at which the mixture passes a level."""
-    rates = -_RATES if upper else _RATES
-    grown, mean = np.expm1(rates), total / whole
-
-    def excess(candidate: float) -> float:
-        gains = rates * (total + candidate * (rows - whole)) - rows * np.log1p(candidate * grown)
-        found = float(np.logaddexp.reduce(gains)) - math.log(_RATES.size) - level
-        return found if upper else -found
-
-    return rising_root(excess, mean, 1.0) if upper else rising_root(excess, 0.0, mean)
+    low = rising_root(lambda candidate: -excess(candidate, _RATES), 0.0, mean)
+    return low, rising_root(lambda candidate: excess(candidate, -_RATES), mean, 1.0)

@@ -54,7 +54,20 @@ HISTORY: Final = pl.Schema(
 )
 
 
-class Tested(Struct, frozen=True, kw_only=True):
+class _Claim(Struct, frozen=True, kw_only=True):
+    """What became of something that nights may refute; see `Tested`."""
+
+    name: str
+    alpha: float
+    e_value: float
+    threshold: float
+    highest: float
+    refuted: str | int | None
+    since: str | int | None
+    rows: int
+
+
+class Tested(_Claim, frozen=True, kw_only=True):
     """What became of one promise.
 
     Attributes
@@ -73,18 +86,10 @@ class Tested(Struct, frozen=True, kw_only=True):
         The rate over all nights, its confidence sequence, and how many labelled rows it is of.
     """
 
-    name: str
     bound: float
-    alpha: float
-    e_value: float
-    threshold: float
-    highest: float
-    refuted: str | int | None
-    since: str | int | None
     estimate: float | None
     low: float | None
     high: float | None
-    rows: int
 
     @property
     def text(self) -> str:
@@ -103,7 +108,7 @@ class Tested(Struct, frozen=True, kw_only=True):
         return value <= self.bound if self.name == "fpr" else value >= self.bound
 
 
-class Drifted(Struct, frozen=True, kw_only=True):
+class Drifted(_Claim, frozen=True, kw_only=True):
     """What is known of whether a column still looks as in the fitting rows.
 
     Attributes
@@ -119,15 +124,7 @@ class Drifted(Struct, frozen=True, kw_only=True):
         How many rows there are, labelled or not.
     """
 
-    name: str
-    alpha: float
-    e_value: float
-    threshold: float
-    highest: float
-    refuted: str | int | None
-    since: str | int | None
     moved: float | None
-    rows: int
 
 
 class WatchFile(Struct, frozen=True, kw_only=True, omit_defaults=True):
