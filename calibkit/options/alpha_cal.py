@@ -40,7 +40,6 @@ class AlphaOptions(shared.FitOptions, shared.ClassColumns):
         "INTERCEPT[,OFF]|cv",
         default="cv",
         read=penalties,
-        shown="cv",
     )
     regularization: float = of_method(
         "Penalty on (ln alpha0)^2, per row.", "NUMBER", default=0.005, least=0

@@ -123,6 +123,9 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
     """
     if said.get("many") == "commas":
         said.setdefault("read", listed)
+    if default is not None and "read" in said:
+        typed = default if isinstance(default, tuple) else (default,)
+        said.setdefault("shown", ",".join(map(str, typed)))
     return field(default=default, metadata={_OPTION: Option(help=what, metavar=metavar, **said)})
 
 

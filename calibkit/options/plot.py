@@ -420,14 +420,12 @@ class RecallGainOptions(Intervals, PlotOptions, shared.ColumnOptions, shared.Thr
         "Bounds on precision.",
         "LIST",
         default=("0.5", "0.6", "0.7", "0.8", "0.9"),
-        shown="0.5,0.6,0.7,0.8,0.9",
         group="Bins and boundaries",
     )
     method: shared.Names = of_bins(
         "Methods of `calibkit boundary` to compare with st, one threshold.",
         "LIST",
         default=("exact", "mist", "logistic"),
-        shown="exact,mist,logistic",
         many="commas",
     )
     test: shared.FrameLike | None = of_bins(

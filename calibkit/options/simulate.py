@@ -91,14 +91,12 @@ class PosteriorOptions(SimulateOptions):
         "B1,B0",
         default=(0.5, 1.5),
         read=_pair,
-        shown="0.5,1.5",
     )
     evidence: tuple[int, int] = of_truth(
         "Training rows near a row: log-uniform over the whole numbers from MIN to MAX.",
         "MIN,MAX",
         default=(2, 1000),
         read=_whole_pair,
-        shown="2,1000",
     )
     tau: float = of_truth(
         "Training kept negatives at rate 1/tau.", "NUMBER", default=3.0, least=1e-12, most=1e12
@@ -108,7 +106,6 @@ class PosteriorOptions(SimulateOptions):
         "P1,P0",
         default=(0.05, 0.05),
         read=_pair,
-        shown="0.05,0.05",
     )
     theory: bool = of_output(
         "Add what theory says: `expected_positivity`, the mean true positivity of inputs with this "

@@ -33,7 +33,6 @@ class VadOptions(shared.FitOptions):
         "Scores of replicate predictors, first the one in service (names and globs; commas "
         "or repetition).",
         default=("score_*",),
-        shown="score_*",
     )
     link: Literal["logit", "identity"] = of_method(
         "The scale on which scores are compared and shrunk.", default="logit"

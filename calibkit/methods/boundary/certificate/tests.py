@@ -25,12 +25,13 @@ from __future__ import annotations
 from collections.abc import Sequence as Several
 from functools import cached_property
 from math import ceil, log, sqrt
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt64s
+from calibkit.methods.boundary.certificate.decisions import Gaps
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.distributions import normal_quantile
 from calibkit_kernels.distributions import bound as binomial_bound
@@ -50,25 +51,6 @@ _MOST = 0.9
 #: The signal at which a bet is as likely to be won as not, in units of ``sqrt(2 log(1 / level))``: that
 #: of a Brownian motion whose stake suits this drift.
 _EVEN = 0.81
-
-
-class Test(Protocol):
-    """What tests the boundaries of a path against one bound.
-
-    It is made for the level of the first tests.  A boundary that is rejected at a level is rejected
-    at every larger one.
-    """
-
-    @property
-    def signals(self) -> Floats:
-        """By how many standard errors each boundary is expected to keep the bound."""
-
-    @property
-    def wanted(self) -> Floats:
-        """At how many standard errors a first test is as likely to reject as not."""
-
-    def rejects(self, place: int, level: float) -> bool:
-        """Return whether the violation of the bound is rejected for a boundary."""
 
 
 class Quantity(Struct, frozen=True):
@@ -351,6 +333,11 @@ class Bets(Struct, frozen=True, dict=True):
 
 
 # ---------------------------------------------------------------- sequences
+
+#: What tests the boundaries of a path against one bound, made for the level of the first tests: by how
+#: many standard errors each boundary is expected to keep the bound, at how many such a test is as
+#: likely to reject as not, and whether one rejects; what is rejected at a level is at every larger one.
+Test = Binomials | TwoBinomials | Bets | Gaps
 
 
 class Chain(Struct, dict=True):
