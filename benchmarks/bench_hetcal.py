@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import harness
-from harness import MILLION, Pair, calibkit, compare, million, peer_script, run
+from harness import MILLION, Pair, calibkit, compare, made, million, peer_script
 
 ROUNDS = 2
 
@@ -29,13 +29,7 @@ FEW = 1000
 
 def rows_file(python: str, rows: int) -> str:
     """Return a file of scores with features, made once."""
-    path = harness.FOLDER / f"features-{rows}.parquet"
-    if not path.is_file():
-        harness.FOLDER.mkdir(parents=True, exist_ok=True)
-        made = path.with_name(f"new-{path.name}")
-        run([python, __file__, str(rows), str(made)])
-        made.rename(path)
-    return str(path)
+    return made(f"features-{rows}.parquet", [python, __file__, str(rows)])
 
 
 def make(rows: int, path: str) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
-from harness import MILLION, Pair, calibkit, compare, million, peer_script
+from harness import MILLION, Pair, calibkit, compare, made, million, peer_script
 
 ROUNDS = 3
 
@@ -31,15 +31,12 @@ TIMES = 5.0
 def histograms(rows: int, features: int, classes: int = CLASSES) -> str:
     """Return a file of class probabilities, votes and features that say how far raters agree."""
     more = "" if classes == CLASSES else f"-{classes}"
-    path = harness.FOLDER / f"histograms-{rows}-{features}{more}.parquet"
-    if not path.is_file():
-        harness.FOLDER.mkdir(parents=True, exist_ok=True)
-        size = map(str, (rows, features, classes))
-        harness.run([sys.executable, __file__, str(path), *size])
-    return str(path)
+    size = map(str, (rows, features, classes))
+    name = f"histograms-{rows}-{features}{more}.parquet"
+    return made(name, [sys.executable, __file__, *size])
 
 
-def write(path: str, rows: int, features: int, classes: int) -> None:
+def write(rows: int, features: int, classes: int, path: str) -> None:
     """Write such a file."""
     import numpy as np
     import polars as pl
@@ -54,9 +51,7 @@ def write(path: str, rows: int, features: int, classes: int) -> None:
     columns = {f"prob_{k}": z[:, k] for k in range(classes)}
     columns |= {f"count_{k}": y[:, k] for k in range(classes)}
     columns |= {f"feature_{k}": u[:, k] for k in range(features)}
-    new = Path(path).with_suffix(".new")
-    pl.DataFrame(columns).write_parquet(new)
-    new.rename(path)
+    pl.DataFrame(columns).write_parquet(path)
 
 
 def fits(options: argparse.Namespace) -> Iterator[Pair]:
@@ -107,4 +102,4 @@ def evaluation(options: argparse.Namespace) -> list[dict[str, object]]:
 
 
 if __name__ == "__main__":
-    write(sys.argv[1], *map(int, sys.argv[2:]))
+    write(*map(int, sys.argv[1:-1]), sys.argv[-1])

@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 import harness
-from harness import Run, calibkit
+from harness import Run, calibkit, made
 from pages import fill, table
 
 #: Nights at either end that are run as whole processes.
@@ -29,13 +29,10 @@ PROMISES = {"precision": 0.5, "recall": 0.2, "fpr": 0.5}
 def results(options: argparse.Namespace) -> dict[str, Any]:
     """Return the runs of the first and the last nights, and the size of the state."""
     python, folder = options.python, harness.FOLDER
-    files = []
-    for seed in range(FILES):
-        path = folder / f"night-{seed}.parquet"
-        if not path.is_file():
-            drawn = ("--rows", str(ROWS), "--seed", str(seed), "-q", "-o", str(path))
-            harness.run(calibkit(python, "simulate", "posterior", *drawn))
-        files.append(str(path))
+    drawn = calibkit(python, "simulate", "posterior", "--rows", str(ROWS), "-q")
+    files = [
+        made(f"night-{seed}.parquet", [*drawn, "--seed", str(seed), "-o"]) for seed in range(FILES)
+    ]
     model, state = str(folder / "watched.json"), folder / "year.state"
     fit = ("boundary", files[0], "--precision", "0.5", "--method", "exact", "--folds", "0", "-q")
     harness.run(calibkit(python, *fit, "-o", model))

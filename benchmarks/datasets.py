@@ -15,9 +15,8 @@ numbers, so that many rows share one.
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from harness import FOLDER, calibkit, run
+from harness import calibkit, made
 
 BLOCK = 1_000_000
 COLUMNS = "score,uncertainty,label"
@@ -25,44 +24,26 @@ COLUMNS = "score,uncertainty,label"
 
 def distinct(python: str, rows: int) -> str:
     """Return a file of scores that are nearly all distinct."""
-    path = FOLDER / f"distinct-{rows}.parquet"
-    if not path.is_file():
-        _make([python, __file__, "distinct", str(rows)], path)
-    return str(path)
+    return made(f"distinct-{rows}.parquet", [python, __file__, "distinct", str(rows)])
 
 
 def several(python: str, rows: int) -> str:
     """Return the file *distinct* with the columns ``spread`` and ``age`` beside its uncertainty."""
-    path = FOLDER / f"several-{rows}.parquet"
-    if not path.is_file():
-        _make([python, __file__, "several", str(rows)], path)
-    return str(path)
+    return made(f"several-{rows}.parquet", [python, __file__, "several", str(rows)])
 
 
 def counts(python: str, rows: int) -> str:
     """Return a file as ``calibkit simulate posterior`` writes it."""
-    path = FOLDER / f"counts-{rows}.parquet"
-    if not path.is_file():
-        options = ("--rows", str(rows), "--dtype", "float32", "--keep", COLUMNS, "--seed", "1")
-        _make(calibkit(python, "simulate", "posterior", *options, "-q", "-o"), path)
-    return str(path)
+    options = ("--rows", str(rows), "--dtype", "float32", "--keep", COLUMNS, "--seed", "1")
+    command = calibkit(python, "simulate", "posterior", *options, "-q", "-o")
+    return made(f"counts-{rows}.parquet", command)
 
 
 def members(python: str, rows: int) -> str:
     """Return a file of three replicate scores, as ``calibkit simulate selection`` writes it."""
-    path = FOLDER / f"members-{rows}.parquet"
-    if not path.is_file():
-        options = ("--rows", str(rows), "--keep", "score_*", "--seed", "1")
-        _make(calibkit(python, "simulate", "selection", *options, "-q", "-o"), path)
-    return str(path)
-
-
-def _make(command: list[str], path: Path) -> None:
-    """Run a command that writes a file; a file that is there is whole."""
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    made = path.with_name(f"new-{path.name}")
-    run([*command, str(made)])
-    made.rename(path)
+    options = ("--rows", str(rows), "--keep", "score_*", "--seed", "1")
+    command = calibkit(python, "simulate", "selection", *options, "-q", "-o")
+    return made(f"members-{rows}.parquet", command)
 
 
 def _write(kind: str, rows: int, path: str) -> None:

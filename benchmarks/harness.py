@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ class Run:
     def cpu(self) -> float:
         """Seconds of all processors together."""
         return self.user + self.system
+
+
+#: Of a run: its wall time, its processor time, its peak memory.
+wall_of, cpu_of, peak_of = map(attrgetter, ("wall", "cpu", "peak"))
 
 
 @dataclass(frozen=True)
@@ -181,6 +186,17 @@ def run(command: Sequence[str], **more: str) -> Run:
     return Run(wall, used.ru_utime, used.ru_stime, used.ru_maxrss * unit, text)
 
 
+def made(name: str, command: Sequence[str]) -> str:
+    """Return a file that a command writes, its name the last word; one that is there is whole."""
+    path = FOLDER / name
+    if not path.is_file():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_name(f"new-{path.name}")
+        run([*command, str(new)])
+        new.rename(path)
+    return str(path)
+
+
 def answer(command: Sequence[str]) -> Any:
     """Run a script that prints JSON, and return what it printed."""
     environment = {**os.environ, "PYTHONPATH": FLOORS}
@@ -228,21 +244,6 @@ def line(pair: Pair) -> str:
         f"({wall.low:.2f} to {wall.high:.2f}), processors {cpu.median:.2f}, "
         f"memory {peak.median:.2f}; others {pair.load:.1f}"
     )
-
-
-def wall_of(one: Run) -> float:
-    """Return the wall time of a run."""
-    return one.wall
-
-
-def cpu_of(one: Run) -> float:
-    """Return the processor time of a run."""
-    return one.cpu
-
-
-def peak_of(one: Run) -> float:
-    """Return the peak memory of a run."""
-    return one.peak
 
 
 def million(rows: int) -> str:

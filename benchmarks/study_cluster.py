@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import harness
-from harness import Run, calibkit, run
+from harness import Run, calibkit, made, run
 from pages import fill, paragraph, table
 
 DATA = harness.FOLDER / "cluster"
@@ -103,16 +103,12 @@ def with_features(rows: int, place: int) -> dict[str, object]:
 
 def files(options: argparse.Namespace, name: str, rows: int, count: int) -> list[str]:
     """Return files of a command's rows, made once; a file that is there is whole."""
-    folder = DATA / ("features" if name in FITS else "scores") / str(rows)
-    folder.mkdir(parents=True, exist_ok=True)
-    found = [folder / f"{place}.parquet" for place in range(count)]
-    for place, path in enumerate(found):
-        if not path.is_file():
-            new = path.with_name(f"new-{path.name}")
-            words = ["--rows", str(rows), "--place", str(place), "--make", str(new)]
-            run([options.python, __file__, *words, *(["--wide"] if name in FITS else [])])
-            new.rename(path)
-    return [str(path) for path in found]
+    folder, wide = ("features", ["--wide"]) if name in FITS else ("scores", [])
+    words = [options.python, __file__, *wide, "--rows", str(rows)]
+    return [
+        made(f"cluster/{folder}/{rows}/{place}.parquet", [*words, "--place", str(place), "--make"])
+        for place in range(count)
+    ]
 
 
 @contextmanager
