@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pages import arguments, fill, signed, table
+from small_networks import auc
 
 import calibkit as ck
 from calibkit.columns.weights import ROW
@@ -29,24 +30,19 @@ CRITERIA = ("gini", "entropy", "auc")
 PLAIN = {"max_depth": 4, "min_leaf": 300, "shrinkage": 0.0, "precalibrate": "none"}
 
 
-def auc(rows: pl.DataFrame, score: str = "score") -> float:
-    """Return the area under the ROC curve."""
-    found = ck.evaluate(rows, scores=[score], metrics=["auc"], scale="raw")
-    return float(found.to_dict()["metrics"][score]["all"]["auc"])
-
-
 def judged(grown: pl.DataFrame, mapped: pl.DataFrame, test: pl.DataFrame) -> list[float]:
     """Return the area of each criterion on test rows."""
     names = mapped.columns[mapped.columns.index("uncertainty") + 1 :]
-    return [
-        auc(
-            ck.fit_hetcal(mapped, train=grown, features=names, criterion=criterion, **PLAIN).apply(
-                test
-            ),
-            "calibrated",
-        )
+    models = [
+        ck.fit_hetcal(mapped, train=grown, features=names, criterion=criterion, **PLAIN)
         for criterion in CRITERIA
     ]
+    return [area(model.apply(test), "calibrated") for model in models]
+
+
+def area(rows: pl.DataFrame, score: str = "score") -> float:
+    """Return the area under the ROC curve of a column."""
+    return auc(rows[score].to_numpy(), rows["label"].to_numpy())
 
 
 def of_set(folder: Path, repeats: int) -> list[list[object]]:
@@ -63,9 +59,9 @@ def of_set(folder: Path, repeats: int) -> list[list[object]]:
     means, away = np.mean(halves, axis=0), np.array(halves)[:, 2] - np.array(halves)[:, 0]
     error = away.std(ddof=1) / np.sqrt(repeats)
     return [
-        [folder.name, f"the model's own ({auc(train):.3f})", *(f"{one:.4f}" for one in known),
+        [folder.name, f"the model's own ({area(train):.3f})", *(f"{one:.4f}" for one in known),
          signed(known[2] - known[0], 4)],
-        [folder.name, f"new ({auc(calib):.3f})", *(f"{one:.4f}" for one in means),
+        [folder.name, f"new ({area(calib):.3f})", *(f"{one:.4f}" for one in means),
          f"{signed(float(away.mean()), 4)} ({error:.4f})"],
     ]  # fmt: skip
 
@@ -105,10 +101,7 @@ def exact(rows: Rows, left: NDArray[np.bool_]) -> float:
     for own in (left, ~left):
         slope, shift = line(rows.at(own))
         moved[own] = slope * rows.score[own] + shift
-    ranks = pl.Series(moved).rank("average").to_numpy()
-    hits = int(rows.label.sum())
-    above = float(ranks[rows.label == 1].sum()) - hits * (hits + 1) / 2
-    return above / (hits * (rows.label.size - hits))
+    return auc(moved, rows.label)
 
 
 def closed(rows: Rows, left: NDArray[np.bool_]) -> float:
@@ -158,8 +151,7 @@ def by_hand(folder: Path) -> list[object]:
     half, new = calib.height // 2, Rows(pl.read_parquet(folder / "test.parquet"))
     grown, mapped = Rows(calib[:half]), Rows(calib[half:])
     found = [searched(one, grown, mapped, new) for one in (gini, closed, exact)]
-    frames = [pl.DataFrame({"score": score, "label": new.label}) for score in found]
-    return [folder.name, *(f"{auc(frame):.4f}" for frame in frames)]
+    return [folder.name, *(f"{auc(score, new.label):.4f}" for score in found)]
 
 
 def main() -> None:

@@ -99,6 +99,16 @@ def holm(values: list[float], significance: float) -> int:
     return len(values)
 
 
+def judgement(values: list[float]) -> str:
+    """Return whether cells violate their bound too often."""
+    rejected = holm(values, SIGNIFICANCE)
+    verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
+    return (
+        f"Holm's procedure at {SIGNIFICANCE:.0%} over the {len(values)} cells rejects "
+        f"{rejected or 'none'}: {verdict}"
+    )
+
+
 def coverage_table(outcomes: Outcomes) -> tuple[str, list[float]]:
     """Return the table of coverage and recall kept, and the p-values of its cells."""
     rows, values = [], []
@@ -121,15 +131,8 @@ def coverage_table(outcomes: Outcomes) -> tuple[str, list[float]]:
 def coverage_parts(outcomes: Outcomes) -> dict[str, str]:
     """Return the table of all cells, and what it says."""
     shown, values = coverage_table(outcomes)
-    rejected = holm(values, SIGNIFICANCE)
-    verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
-    return {
-        "coverage": shown,
-        "verdict": paragraph(
-            f"Holm's procedure at {SIGNIFICANCE:.0%} over the {len(values)} cells rejects "
-            f"{rejected or 'none'}: {verdict} The smallest p-value of a cell is {min(values):.2g}."
-        ),
-    }
+    least = f"The smallest p-value of a cell is {min(values):.2g}."
+    return {"coverage": shown, "verdict": paragraph(f"{judgement(values)} {least}")}
 
 
 def kind_parts(outcomes: dict[str, list[Outcome]]) -> dict[str, str]:
@@ -140,14 +143,11 @@ def kind_parts(outcomes: dict[str, list[Outcome]]) -> dict[str, str]:
         values.append(p_value(violated, count, KIND_CONFIDENCE))
         shares = f"{violated / count:.1%}", f"{nothing / count:.1%}", f"{recall:.1%}"
         rows.append([f"`{kind}`", f"{count:,}", *shares])
-    rejected = holm(values, SIGNIFICANCE)
-    verdict = "**coverage fails.**" if rejected else "**no cell violates its bound too often.**"
     return {
         "kinds": table("options|files|violations|none|recall", rows, "lr"),
         "kinds_verdict": paragraph(
             f"{KIND_ROWS:,} rows a file, C = {KIND_CONFIDENCE}: at most "
-            f"{1 - float(KIND_CONFIDENCE):.0%} may be violations. Holm's procedure at "
-            f"{SIGNIFICANCE:.0%} over the {len(values)} cells rejects {rejected or 'none'}: {verdict}"
+            f"{1 - float(KIND_CONFIDENCE):.0%} may be violations. {judgement(values)}"
         ),
     }
 

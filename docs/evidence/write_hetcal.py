@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 from pages import ROOT, arguments, fill, signed, table
+from small_networks import auc
 
 import calibkit as ck
 from calibkit.methods.hetcal.model import HetcalModel
@@ -45,15 +46,6 @@ def losses(p: Floats, y: NDArray[Any]) -> Floats:
     """Return the log loss of each row."""
     kept = np.clip(np.where(y == 1, p, 1 - p), 1e-15, 1.0)
     return -np.log(kept)
-
-
-def auc(p: Floats, y: NDArray[Any]) -> float:
-    """Return the area under the ROC curve."""
-    ranks = pl.Series(p).rank("average").to_numpy()
-    positives = int(y.sum())
-    return float(
-        (ranks[y == 1].sum() - positives * (positives + 1) / 2) / positives / (len(y) - positives)
-    )
 
 
 def ece(p: Floats, y: NDArray[Any]) -> float:

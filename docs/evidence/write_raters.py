@@ -26,6 +26,9 @@ from calibkit.numerics.votes import (
 )
 from calibkit.options.alpha_cal import AlphaOptions
 
+Floats = NDArray[np.float64]
+Figures = dict[str, float | int | None]
+
 #: Rows of a file and how often it is simulated, as many rows in all for each size.
 SIZES = ((100, 1000), (300, 1000), (1000, 300), (3000, 300), (10_000, 300))
 
@@ -89,7 +92,7 @@ def read(data: Path, part: str, network: str) -> RaterRows:
 @cache
 def predicted(
     data: Path, network: str, logit_map: str, strength: str
-) -> tuple[NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.float64]]:
+) -> tuple[Floats, Floats | None, Floats]:
     """Return probabilities, alpha0 (None: raters draw from them) and disagreements on test."""
     test = read(data, "test", network)
     options = STRENGTHS[strength]
@@ -109,28 +112,29 @@ def predicted(
     )
 
 
-def judged(
-    data: Path, networks: tuple[str, ...], logit_map: str, strength: str
-) -> dict[str, float | int | None]:
+def figures(rows: RaterRows, probabilities: Floats, disagreement: Floats) -> Figures:
+    """Return the metrics of what is said of some rows."""
+    return measure(
+        Judged(
+            probabilities=probabilities,
+            disagreement=disagreement,
+            counts=rows.counts,
+            classes=rows.classes,
+        )
+    ).values
+
+
+def judged(data: Path, networks: tuple[str, ...], logit_map: str, strength: str) -> Figures:
     """Return the metrics on test of what was fitted on calib, by one network or by several."""
     test = read(data, "test", networks[0])
     members = [predicted(data, network, logit_map, strength) for network in networks]
     probabilities, _, phi = members[0]
     if len(members) > 1:
         probabilities, phi = ensemble([own for own, _, _ in members], [a for _, a, _ in members])
-    return measure(
-        Judged(
-            probabilities=probabilities,
-            disagreement=phi,
-            counts=test.counts,
-            classes=test.classes,
-        )
-    ).values
+    return figures(test, probabilities, phi)
 
 
-def paired(
-    data: Path, networks: tuple[str, ...], logit_map: str, alpha: bool
-) -> dict[str, float | int | None]:
+def paired(data: Path, networks: tuple[str, ...], logit_map: str, alpha: bool) -> Figures:
     """Return the metrics with alpha0 or without, as Table 2 compares them."""
     return judged(data, networks, logit_map, "sorted-probs" if alpha else "no alpha")
 
@@ -161,14 +165,7 @@ def real(data: Path) -> dict[str, str]:
                 rows.append([logit_map, name, *(f"{values[metric]:.4f}" for metric in SHOWN)])
         constant = np.full(len(test.counts), raw_disagreement(calib))
         phi = np.column_stack([constant, np.zeros_like(test.counts, dtype=float)])
-        known = measure(
-            Judged(
-                probabilities=next(iter(test.predictions.values())),
-                disagreement=phi,
-                counts=test.counts,
-                classes=test.classes,
-            )
-        ).values
+        known = figures(test, next(iter(test.predictions.values())), phi)
         parts += [
             f"### {network}",
             table(["map", "alpha0", *SHOWN.values()], rows, "llr"),
