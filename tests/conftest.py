@@ -13,6 +13,7 @@ from functools import _lru_cache_wrapper
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, settings
@@ -141,6 +142,28 @@ def words(arguments: Iterable[object]) -> list[str]:
         one.split() if isinstance(one, str) and one[:1] == "-" else [str(one)] for one in arguments
     ]
     return [word for part in parts for word in part]
+
+
+def every_role(rows: int, seed: int) -> pl.DataFrame:
+    """Return rows with what any command reads: ids, scores, labels, a group, a feature, votes."""
+    random = np.random.default_rng(seed)
+    score = random.uniform(0.02, 0.98, rows)
+    shares = random.dirichlet([1.0, 2.0], rows)
+    votes = random.binomial(3, shares[:, 0])
+    return pl.DataFrame(
+        {
+            "id": np.arange(rows),
+            "score": score,
+            "uncertainty": random.gamma(2.0, 1.0, rows),
+            "label": (random.random(rows) < score).astype(np.int64),
+            "g": random.choice(["a", "b"], rows),
+            "x": random.normal(size=rows),
+            **{f"score_{k}": score ** (1 + k / 9) for k in range(3)},
+            **{f"prob_{k}": shares[:, k] for k in range(2)},
+            "count_0": votes,
+            "count_1": 3 - votes,
+        }
+    )
 
 
 def make(output: Path, *arguments: object) -> Path:

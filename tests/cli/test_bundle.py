@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 
 from calibkit.errors import ModelError
 from calibkit.models.model import decode, load
-from tests.conftest import Invoke, make
+from tests.conftest import Invoke, every_role, make
 
 FITS = {
     "cal": ("calibrate", "rows"),
@@ -41,24 +40,7 @@ MORE = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows and a model of each kind."""
     folder = tmp_path_factory.mktemp("bundles")
-    random = np.random.default_rng(5)
-    score = random.uniform(0.02, 0.98, 400)
-    shares = random.dirichlet([1.0, 2.0], 400)
-    votes = random.binomial(3, shares[:, 0])
-    pl.DataFrame(
-        {
-            "id": np.arange(400),
-            "score": score,
-            "uncertainty": random.random(400),
-            "label": (random.random(400) < score).astype(np.int64),
-            "g": random.choice(["a", "b"], 400),
-            "x": random.normal(size=400),
-            **{f"score_{k}": np.clip(score + 0.02 * k, 0.0, 1.0) ** (1 + k / 9) for k in (1, 2)},
-            **{f"prob_{k}": shares[:, k] for k in range(2)},
-            "count_0": votes,
-            "count_1": 3 - votes,
-        }
-    ).write_parquet(folder / "rows.parquet")
+    every_role(400, 8).write_parquet(folder / "rows.parquet")
     for name, (command, rows, *options) in FITS.items():
         own = (*options, *MORE.get(name, ()))
         model = make(folder / f"{name}.json", command, folder / f"{rows}.parquet", *own)

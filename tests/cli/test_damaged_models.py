@@ -8,13 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import polars as pl
 import pytest
 
 from calibkit.errors import ModelError
 from calibkit.models.model import decode
-from tests.conftest import Invoke, make
+from tests.conftest import Invoke, every_role, make
 
 REFUSED, DELETED = 3, object()
 VALUES = (DELETED, None, "x", -1, [], {})
@@ -45,24 +43,8 @@ FITS = {
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with rows and a fitted model of each kind."""
     folder = tmp_path_factory.mktemp("damaged")
-    random = np.random.default_rng(3)
-    score = random.uniform(0.05, 0.95, 200)
-    shares = random.dirichlet([1.0, 2.0], 200)
-    votes = random.binomial(3, shares[:, 0])
     rows = folder / "rows.parquet"
-    pl.DataFrame(
-        {
-            "score": score,
-            "uncertainty": random.random(200),
-            "label": (random.random(200) < score).astype(np.int64),
-            "g": random.choice(["a", "b"], 200),
-            "x": random.normal(size=200),
-            **{f"score_{k}": np.clip(score + 0.02 * k, 0.0, 1.0) ** (1 + k / 9) for k in range(3)},
-            **{f"prob_{k}": shares[:, k] for k in range(2)},
-            "count_0": votes,
-            "count_1": 3 - votes,
-        }
-    ).write_parquet(rows)
+    every_role(200, 3).write_parquet(rows)
     plain = make(folder / "plain.json", "calibrate", rows, "--score score_0")
     given = {"ROWS": rows, "line": plain}
     for name, fit in FITS.items():

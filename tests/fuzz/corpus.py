@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import polars as pl
 
-from tests.conftest import make
+from tests.conftest import every_role, make
 
 ROWS = 60
 
@@ -77,7 +76,7 @@ OF_ROWS = ("classes", "tree", "alpha")
 
 def build(folder: Path) -> list[Case]:
     """Write the good inputs into a folder; return the cases."""
-    frame = _rows()
+    frame = every_role(ROWS, 7).with_columns(pl.col("score", "uncertainty", "x").round(3))
     for suffix, write in (
         ("csv", frame.write_csv),
         ("parquet", frame.write_parquet),
@@ -134,24 +133,3 @@ def build(folder: Path) -> list[Case]:
     cases += [Case("merge", f"{name}.state", ("merge", "FILE", "-o", "OUT")) for name in OF_ROWS]
     cases.append(Case("gate", "metrics.json", ("gate", "FILE", "--fail-if", "auc<0.1"), ""))
     return cases
-
-
-def _rows() -> pl.DataFrame:
-    random = np.random.default_rng(7)
-    score = random.uniform(0.02, 0.98, ROWS).round(3)
-    shares = random.dirichlet([1.0, 2.0], ROWS)
-    votes = random.binomial(3, shares[:, 0])
-    return pl.DataFrame(
-        {
-            "id": np.arange(ROWS),
-            "score": score,
-            "uncertainty": random.gamma(2.0, 1.0, ROWS).round(3),
-            "label": (random.random(ROWS) < score).astype(np.int64),
-            "g": random.choice(["a", "b"], ROWS),
-            "x": random.normal(size=ROWS).round(3),
-            **{f"score_{k}": (score ** (1 + k / 9)).round(4) for k in range(3)},
-            **{f"prob_{k}": shares[:, k] for k in range(2)},
-            "count_0": votes,
-            "count_1": 3 - votes,
-        }
-    )
