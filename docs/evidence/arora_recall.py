@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 import polars as pl
+from arora_runs import Case, Files, Outcome, values
+from arora_runs import judge as judged
 from boundary_study import mean
 from pages import bullets, prototype, table
 
@@ -27,22 +28,14 @@ TRUE_PRIOR, TAU = (0.5, 1.5), 3.0
 WEAK: tuple[tuple[float, float], tuple[int, int]] = ((0.05, 0.05), (2, 1000))
 STRONG: tuple[tuple[float, float], tuple[int, int]] = ((1.0, 1.0), (3, 300))
 
+Found = dict[tuple[str, str], list[Outcome]]
+
 METHODS = {"ST": "st", "GMT": "gmt", "MIST": "mist", "EW-DPMT": "ew-dpmt", "exact": "exact"}
 BAYES, TIED = "theory's positivity", "EW-DPMT, ties left"
 
 #: What the earlier prototype has under the weak prior: recall and precision on the hold-out rows
 #: and on test rows, and on test rows with the entropy as uncertainty.
 KNOWN = prototype("recall")
-
-
-@dataclass(frozen=True)
-class Run:
-    """Recall and precision of a boundary on the rows it was fitted on, and on others."""
-
-    held_recall: float
-    held_precision: float
-    recall: float
-    precision: float
 
 
 def simulate(
@@ -83,33 +76,17 @@ def simulate(
     )
 
 
-def judge(rows: pl.DataFrame, method: str, score: str, uncertainty: str, bound: str = BOUND) -> Run:
+def judge(
+    rows: pl.DataFrame, method: str, score: str, uncertainty: str, bound: str = BOUND
+) -> Outcome:
     """Fit a boundary on the first rows and judge it on the others."""
-    single = method == "st"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ck.CalibkitWarning)  # EW-DPMT misses the bound
-        model = ck.fit_boundary(
-            rows.head(HELD),
-            precision=bound,
-            method=method,
-            score=score,
-            uncertainty=uncertainty,
-            uncertainty_bins=None if single else LEVELS,
-            score_bins=None if single else SCORE_BINS,
-            folds=0,
-            test=rows.tail(TEST),
-            provenance="none",
-        )
-    seen, new = model.fit.in_sample, model.fit.test
-    assert new is not None
-    return Run(
-        *(figure or 0.0 for figure in (seen.recall, seen.precision, new.recall, new.precision))
-    )
+    case = Case(method, method, bound, LEVELS, None if method == "st" else SCORE_BINS)
+    return judged(Files(rows.head(HELD), rows.tail(TEST)), case, score, uncertainty)
 
 
-def study(setting: tuple[tuple[float, float], tuple[int, int]]) -> dict[tuple[str, str], list[Run]]:
+def study(setting: tuple[tuple[float, float], tuple[int, int]]) -> Found:
     """Return the runs of every method, by its name and ``evidence`` or ``entropy``."""
-    found: dict[tuple[str, str], list[Run]] = {}
+    found: Found = {}
     for seed in range(RUNS):
         rows = simulate(setting, seed)
         for name, method in METHODS.items():
@@ -132,38 +109,35 @@ def pair(recall: float, precision: float) -> str:
     return f"{recall:.3f} / {precision:.3f}"
 
 
-def cell(recall: list[float], precision: list[float], known: tuple[float, float] | None) -> str:
+def cell(found: list[Outcome], known: tuple[float, float] | None, part: str = "") -> str:
     """Return the means of runs, with the standard error of the recall and what others have."""
+    recall, precision = (
+        values(found, attrgetter(f"{part}{name}")) for name in ("recall", "precision")
+    )
     error = float(np.std(recall, ddof=1)) / len(recall) ** 0.5
     own = f"{mean(recall):.3f} ± {error:.3f} / {mean(precision):.3f}"
     return own if known is None else f"{own} ({pair(*known)})"
 
 
-def recall_table(found: dict[tuple[str, str], list[Run]], *, known: bool) -> str:
+def recall_table(found: Found, *, known: bool) -> str:
     """Return the table of one setting."""
     rows = []
     for name in ("ST", "GMT", "MIST", "EW-DPMT", TIED, "exact", BAYES):
         runs, others = found[name, "evidence"], found.get((name, "entropy"))
         theirs = KNOWN.get(name, (None, None, None)) if known else (None, None, None)
-        held = cell([r.held_recall for r in runs], [r.held_precision for r in runs], theirs[0])
-        test = cell([r.recall for r in runs], [r.precision for r in runs], theirs[1])
-        entropy = "no uncertainty"
-        if others is not None:
-            entropy = cell([r.recall for r in others], [r.precision for r in others], theirs[2])
-        rows.append([name, held, test, entropy])
+        entropy = "no uncertainty" if others is None else cell(others, theirs[2])
+        rows.append([name, cell(runs, theirs[0], "fit_"), cell(runs, theirs[1]), entropy])
     return table(["", "hold-out", "test", "test, u = entropy"], rows)
 
 
-def findings(
-    weak: dict[tuple[str, str], list[Run]], strong: dict[tuple[str, str], list[Run]]
-) -> str:
+def findings(weak: Found, strong: Found) -> str:
     """Return what the tables show, with the numbers filled in."""
 
-    def recall(found: dict[tuple[str, str], list[Run]], name: str, kind: str = "evidence") -> float:
+    def recall(found: Found, name: str, kind: str = "evidence") -> float:
         return mean([run.recall for run in found[name, kind]])
 
-    def precision(found: dict[tuple[str, str], list[Run]], name: str) -> float:
-        return mean([run.precision for run in found[name, "evidence"]])
+    def precision(found: Found, name: str) -> float:
+        return mean(values(found[name, "evidence"], attrgetter("precision")))
 
     spread = max(abs(KNOWN[name][1][0] - KNOWN[name][2][0]) for name in ("ST", BAYES))
     farthest = max(abs(recall(weak, name) - known[1][0]) for name, known in KNOWN.items())
@@ -211,7 +185,7 @@ def sweep() -> tuple[str, str]:
             for method, score in columns.values():
                 found = [judge(rows, method, score, "uncertainty", bound) for rows in seen[tau]]
                 recalls.append(mean([run.recall for run in found]))
-                cells.append(pair(recalls[-1], mean([run.precision for run in found])))
+                cells.append(pair(recalls[-1], mean(values(found, attrgetter("precision")))))
             gain = f"{100 * (recalls[2] / recalls[0] - 1):+.0f} %".replace("-", "−")
             lines.append([bound if name != "τ" else f"{tau:g}", *cells, gain])
         tables.append(table([name, *header], lines))

@@ -77,7 +77,7 @@ def read(folder: Path) -> Files:
     )
 
 
-def judge(files: Files, case: Case, score: str) -> Outcome:
+def judge(files: Files, case: Case, score: str, uncertainty: str = "uncertainty") -> Outcome:
     """Fit a boundary and judge it."""
     single = case.method == "st"
     try:
@@ -89,7 +89,7 @@ def judge(files: Files, case: Case, score: str) -> Outcome:
                 precision=case.bound,
                 method=case.method,
                 score=score,
-                uncertainty="uncertainty",
+                uncertainty=uncertainty,
                 uncertainty_bins=None if single or case.method == "logistic" else case.levels,
                 score_bins=case.score_bins,
                 strategy=case.strategy,  # type: ignore[arg-type]
