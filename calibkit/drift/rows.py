@@ -21,7 +21,7 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import ROW_NUMBER, probabilities, spread_of
 from calibkit.methods.boundary.problem.columns import place_between
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.methods.boundary.result.parts import threshold_value, threshold_values
 from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.hashes import hash_rows
@@ -285,13 +285,11 @@ def watched_of(
                 f"{name}: drift compares what one threshold a level selects, and this one blocks and "
                 "reviews; judge it by evaluate --boundary."
             )
-        outline = {}
-        for role in ("score", *(role for role in model.spreads if role == "uncertainty")):
-            names_of = (f"{role}_{part}" for part in ("quantiles", "counts", "max"))
-            quantiles, counts, largest = (getattr(model.fit.reference, one) for one in names_of)
-            if quantiles is not None and counts is not None:
-                ends = np.array([threshold_value(value) for value in quantiles])
-                outline[role] = Outline(ends, tuple(counts), threshold_value(largest))
+        outline = {
+            role: Outline(threshold_values(quantiles), tuple(counts), threshold_value(largest))
+            for role, (quantiles, counts, largest) in model.fit.reference.outlines.items()
+            if role in ("score", *model.spreads)
+        }
         fitted = model.columns.get("weight")
         weight = options.weight or (None if fitted is None else fitted.name)
         found.append(Watched(name, model, (names or {}).get(name, {}), outline, weight))

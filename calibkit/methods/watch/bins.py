@@ -154,16 +154,12 @@ def outlines(model: Any) -> dict[str, Outline]:
             "out, or compare by `calibkit drift`."
         )
     found = {}
-    for role in ("score", "uncertainty"):
-        names = f"{role}_quantiles", f"{role}_counts"
-        quantiles, counts = (getattr(reference, name) for name in names)
-        if quantiles is not None and counts is not None:
-            # 20 quantiles, and the rows from each up to the next.
-            ends = np.array([float(one) for one in quantiles])
-            edges = ends[list(QUANTILES)]
-            place = np.searchsorted(edges, ends, side="right")
-            rows = np.bincount(place, np.array(counts, np.float64), BINS)
-            found[role] = Outline(edges, tuple(int(number) for number in rows))
+    for role, (quantiles, counts, _) in reference.outlines.items():
+        ends = np.array([float(one) for one in quantiles])  # 20 of them
+        edges = ends[list(QUANTILES)]
+        place = np.searchsorted(edges, ends, side="right")
+        rows = np.bincount(place, np.array(counts, np.float64), BINS)
+        found[role] = Outline(edges, tuple(int(number) for number in rows))
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import msgspec
 
@@ -185,6 +185,15 @@ class Reference(Part):
     uncertainty_counts: list[int | float] | None
     uncertainty_max: float | None
 
+    @property
+    def outlines(self) -> dict[str, tuple[Sequence[Threshold], list[int | float], Threshold]]:
+        """Quantiles, the rows from each up to the next and the largest value, by role."""
+        found: dict[str, Any] = {"score": (self.score_quantiles, self.score_counts, self.score_max)}
+        if self.uncertainty_quantiles is None or self.uncertainty_counts is None:
+            return found
+        own = self.uncertainty_quantiles, self.uncertainty_counts, self.uncertainty_max
+        return found | {"uncertainty": own}
+
     def check(self) -> None:
         """Raise `ModelError` where quantiles and counts do not fit together."""
         if not 0.0 <= self.selected_share <= 1.0:
@@ -194,12 +203,7 @@ class Reference(Part):
             raise ModelError("what 'reference' says of uncertainties goes together")
         if self.score_max is None:
             raise ModelError("'score_quantiles' and 'score_max' are numbers, \"-inf\" or \"inf\"")
-        for name, quantiles, counts, largest in (
-            ("score", self.score_quantiles, self.score_counts, self.score_max),
-            ("uncertainty", *beside),
-        ):
-            if quantiles is None or counts is None or largest is None:
-                continue
+        for name, (quantiles, counts, largest) in self.outlines.items():
             values = [threshold_value(value) for value in (*quantiles, largest)]
             if not counts or len(quantiles) != len(counts):
                 raise ModelError(f"'{name}_quantiles' and '{name}_counts' are of one size")
