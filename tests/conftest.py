@@ -129,6 +129,24 @@ def clean_environment() -> dict[str, str]:
     return {**kept, "PYTHONPATH": warm.FLOORS}
 
 
+#: A line of a script that prints the packages that are loaded, on one line.
+LOADED = "import sys; print(*{name.partition('.')[0] for name in sys.modules})\n"
+
+
+def printed(script: str, *arguments: str, **environment: str) -> list[str]:
+    """Return the lines that a script prints in a process of its own, which ends well."""
+    done = subprocess.run(
+        [sys.executable, "-uc", script, *arguments],
+        env={**clean_environment(), **environment},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
 @pytest.fixture(autouse=True)
 def _quiet_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):

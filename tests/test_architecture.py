@@ -6,7 +6,6 @@ import ast
 import graphlib
 import importlib
 import importlib.util
-import json
 import re
 import subprocess
 import sys
@@ -18,7 +17,7 @@ from types import ModuleType
 import pytest
 
 import calibkit
-from tests.conftest import ROOT, clean_environment
+from tests.conftest import LOADED, ROOT, clean_environment, printed
 from tests.naive import every_twin
 
 FLOORS = {
@@ -429,19 +428,8 @@ def test_no_pickle() -> None:
 
 def loaded_by(*words: str) -> set[str]:
     """Return the packages that a command line loads."""
-    script = (
-        "import sys, json\n"
-        "from calibkit_cli.main import run\n"
-        f"code = run({[*words]})\n"
-        "print()\n"
-        "print(json.dumps([code, sorted({name.split('.')[0] for name in sys.modules})]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=clean_environment(), capture_output=True, check=True
-    )
-    code, loaded = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0, done.stderr
-    return set(loaded)
+    script = f"from calibkit_cli.main import run; assert run({[*words]}) == 0; print()\n"
+    return set(printed(script + LOADED)[-1].split())
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -455,10 +443,7 @@ def test_what_help_does_without_is_there_for_others() -> None:
         "from rich.markdown import Markdown; from rich.traceback import Traceback\n"
         "from rich.console import Console; Console().print(Markdown('*so*'), Traceback.__name__)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=clean_environment(), capture_output=True, check=True
-    )
-    assert done.stdout.split()[-2:] == [b"so", b"Traceback"]
+    assert " ".join(printed(script)).split()[-2:] == ["so", "Traceback"]
 
 
 STORED = ROOT / "tests" / "compat" / "0.1.0"
@@ -487,10 +472,7 @@ def test_the_version_is_printed_before_the_commands_are_known() -> None:
         "import sys; sys.argv[1:] = ['--version']\n"
         "from calibkit_cli.__main__ import main; main(); print('typer' in sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-uc", script], env=clean_environment(), capture_output=True, check=True
-    )
-    assert done.stdout.decode().splitlines() == [f"calibkit {calibkit.__version__}", "False"]
+    assert printed(script) == [f"calibkit {calibkit.__version__}", "False"]
     full = [sys.executable, "-m", "calibkit_cli", "--version"]
     if Path("/dev/full").exists():
         with Path("/dev/full").open("w") as output:

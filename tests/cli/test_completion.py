@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from calibkit_cli.main import COMMANDS, COMPLETE
-from tests.conftest import Invoke, clean_environment
+from tests.conftest import LOADED, Invoke, clean_environment, printed
 from tests.test_architecture import HEAVY
 
 Complete = Callable[[str], list[str]]
@@ -48,22 +47,11 @@ def test_files_are_left_to_the_shell(complete: Complete) -> None:
 
 
 def test_a_key_press_loads_nothing_heavy() -> None:
-    script = (
-        "import sys, json\n"
-        "from calibkit_cli.main import run\n"
-        "run([])\n"
-        "print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
-    )
+    script = f"from calibkit_cli.main import run; run([]); {LOADED}"
     asked = {COMPLETE: "complete_bash", "COMP_WORDS": "calibkit boundary --", "COMP_CWORD": "2"}
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env={**clean_environment(), **asked},
-        capture_output=True,
-        check=True,
-    )
-    *options, loaded = done.stdout.decode().splitlines()
+    *options, loaded = printed(script, **asked)
     assert "--precision" in options
-    assert not HEAVY & set(json.loads(loaded))
+    assert not HEAVY & set(loaded.split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -16,7 +16,7 @@ from calibkit.runtime.kernels import compile_all
 from calibkit_cli.console import Console, say_it_compiles
 from calibkit_kernels import _ahead, _jit
 from tests.cli.score_files import simulate, write
-from tests.conftest import INTERPRETED, ROOT, Invoke, clean_environment
+from tests.conftest import INTERPRETED, Invoke, clean_environment, printed
 from tests.signatures import FIRST_USES
 
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
@@ -41,15 +41,7 @@ def test_the_list_names_kernels_and_their_types() -> None:
 @compiled_only
 def test_the_list_has_all_that_fits_call() -> None:
     script = f"from tests.signatures import called; print(*sorted(called({SOME})), sep='\\n')"
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=clean_environment(),
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    called = set(done.stdout.splitlines())
+    called = set(printed(script))
     assert len(called) > 80
     assert sorted(called - set(_ahead.listed())) == [], "run python -m tests.signatures"
 
