@@ -7,6 +7,7 @@ is ``--runs 5 --epochs 100 --rates 8``.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import date
 from itertools import product
@@ -64,6 +65,11 @@ class Task:
     epochs: int
     last: bool = False
 
+    @property
+    def key(self) -> tuple[str, str, str, float]:
+        """What tells it from others that learn as long."""
+        return self.name, self.size, self.kind, self.rate
+
 
 @dataclass(frozen=True)
 class Seen:
@@ -96,19 +102,19 @@ def judge(task: Task, run: int) -> Seen:
 Results = dict[Task, list[Seen]]
 
 
+def runs_of(results: Results, tasks: Iterable[Task]) -> list[Seen]:
+    """Return all runs of some networks."""
+    return [seen for task in tasks for seen in results[task]]
+
+
 def variants(results: Results, name: str, size: str, part: str) -> list[tuple[str, float]]:
     """Return kind and rate of the networks that a line of a table speaks of, best first."""
     kinds = {"regularised": ("batch", "dropout"), "not regularised": ("none",)}.get(part, KINDS)
     found = {(task.kind, task.rate) for task in results if task.kind in kinds}
 
     def validation(variant: tuple[str, float]) -> float:
-        seen = [
-            result.validation
-            for task, runs in results.items()
-            for result in runs
-            if (task.name, task.size, task.kind, task.rate) == (name, size, *variant)
-        ]
-        return float(np.mean(seen))
+        seen = runs_of(results, (one for one in results if one.key == (name, size, *variant)))
+        return float(np.mean([result.validation for result in seen]))
 
     order = sorted(found, key=lambda variant: (-validation(variant), variant))
     return order[: len(order) // 2 if part == "top 50 %" else 3]
@@ -116,13 +122,9 @@ def variants(results: Results, name: str, size: str, part: str) -> list[tuple[st
 
 def tests_of(results: Results, name: str, size: str, part: str) -> list[dict[str, float]]:
     """Return the AUCs of the networks that a line of a table speaks of, all runs of each."""
-    kept = variants(results, name, size, part)
-    return [
-        result.test
-        for task, runs in results.items()
-        for result in runs
-        if (task.name, task.size) == (name, size) and (task.kind, task.rate) in kept
-    ]
+    kept = [(name, size, *variant) for variant in variants(results, name, size, part)]
+    seen = runs_of(results, (one for one in results if one.key in kept))
+    return [result.test for result in seen]
 
 
 def cells(results: Results, name: str, size: str, part: str) -> list[str]:
@@ -142,7 +144,7 @@ def cells(results: Results, name: str, size: str, part: str) -> list[str]:
 
 def gain(before: float, after: float) -> str:
     """Return the gain of a calibrated score, in per cent as in the paper."""
-    return f"{100 * (after / before - 1):+.2f} %".replace("-", "−")
+    return f"{signed(100 * (after / before - 1))} %"
 
 
 Lines = dict[tuple[str, str, str], list[str]]
@@ -223,19 +225,14 @@ def box(lifts: NDArray[np.float64]) -> list[str]:
     return [*(signed(100 * value) for value in five), f"{(lifts > 0).sum()} of {lifts.size}"]
 
 
-def overtrained(results: Results) -> dict[str, str]:
+def overtrained(results: Results, epochs: int) -> dict[str, str]:
     """Return what calibration does for networks that went on to their last epoch."""
     rows, gains, ends = [], [], []
     for name, size in product(SETS, SIZES):
         row, seen_gains = [name, size], []
         for last in (False, True):
-            tests = [
-                seen.test
-                for task, runs in results.items()
-                for seen in runs
-                if (task.name, task.size, task.kind, task.rate, task.last)
-                == (name, size, "none", RATES[0], last)
-            ]
+            wanted = Task(name, size, "none", RATES[0], epochs, last)
+            tests = [seen.test for seen in results[wanted]]
             base = np.mean([test["DNN"] for test in tests])
             row.append(f"{base:.4f}")
             for method in TREES:
@@ -254,25 +251,17 @@ def summary(results: Results) -> dict[str, str]:
     """Return the answers to the questions the paper asks of its tables."""
     gains: dict[tuple[str, str], dict[str, float]] = {}
     for method, name in product(TREES, SETS):
-        gains[method, name] = {
-            key: float(
-                np.mean(
-                    [
-                        100 * (seen.test[method] / seen.test["DNN"] - 1)
-                        for task, runs in results.items()
-                        for seen in runs
-                        if task.name == name and key in (task.size, task.kind)
-                    ]
-                )
-            )
-            for key in (*SIZES, *KINDS)
-        }
+        for key in (*SIZES, *KINDS):
+            own = (one for one in results if one.name == name and key in (one.size, one.kind))
+            seen = runs_of(results, own)
+            lifts = [100 * (one.test[method] / one.test["DNN"] - 1) for one in seen]
+            gains.setdefault((method, name), {})[key] = float(np.mean(lifts))
     rows = [
         [name, "as in the paper" if method == "HC" else "chosen"]
-        + [f"{value:+.2f}".replace("-", "−") for value in found.values()]
+        + [signed(value) for value in found.values()]
         for (method, name), found in gains.items()
     ]
-    every = [seen for runs in results.values() for seen in runs]
+    every = runs_of(results, results)
     raised = sum(seen.test["HC"] > seen.test["DNN"] for seen in every)
     return {
         "gains": table("|tree|S|M|L|not regularised|batch|dropout", rows),
@@ -333,7 +322,7 @@ def main() -> None:
         setting=paragraph(setting),
         claims=claims(lines),
         boxes=boxes(kept),
-        **overtrained(results),
+        **overtrained(results, given.epochs),
         **summary(kept),
         table_1=table_1,
         tables_2_3=tables_2_3,
