@@ -202,8 +202,14 @@ def read_rows(
 
 
 def missing_mask(column: pl.Series, *, empty: bool) -> Bools | None:
-    """Return which values are null, NaN or (if `empty`) empty text; None if none is."""
+    """Return which values are null, NaN or (if `empty`) empty text, or lists with such a number.
+
+    None: none is.
+    """
     absent = column.is_null()
+    if isinstance(column.dtype, pl.List | pl.Array) and column.dtype.inner.is_numeric():
+        inner = column.cast(pl.List(pl.Float64)).list
+        absent |= (inner.contains(None) | inner.contains(float("nan"))).fill_null(value=False)
     if column.dtype.is_float():
         absent |= column.is_nan().fill_null(value=False)
     elif empty and is_text(column.dtype):

@@ -43,7 +43,7 @@ def test_lists_are_what_columns_are(tmp_path: Path, invoke: Invoke) -> None:
         ({"p": [None, *PROBS[1:]] * 10}, "no value (null)"),
         ({"p": [[0.2, 0.3, 0.5], *PROBS[1:]] * 10}, "'p'"),
         ({"p": [["a", "b"]] * 30}, "instead of numbers"),
-        ({"p": [[0.2, None], *PROBS[1:]] * 10}, "missing or infinite"),
+        ({"p": [[0.2, None], *PROBS[1:]] * 10}, "no value (null)"),
         ({"p": [[float("inf"), 0.0], *PROBS[1:]] * 10}, "missing or infinite"),
         ({"n": [[-1, 3], *VOTES[1:]] * 10}, "not a number of votes"),
         ({"n": [[0.5, 3.0]] * 30}, "not a number of votes"),
@@ -56,6 +56,16 @@ def test_lists_that_hold_no_such_numbers_are_refused(
     done = fit(invoke, tmp_path, **columns)
     assert (done.code, said in done.stderr) == (3, True), done.stderr
     assert not (tmp_path / "m.json").exists()
+
+
+def test_a_list_that_lacks_a_number_is_dropped_or_null(tmp_path: Path, invoke: Invoke) -> None:
+    frame = pl.DataFrame({"p": [[0.2, None], [None], *PROBS] * 9, "y": [0, 1, 0, 0, 1] * 9})
+    path, model, out = (tmp_path / name for name in ("a.parquet", "m.json", "o.parquet"))
+    write(frame, path)
+    line = ("calibrate", path, "--probs", "p", "--label", "y", "-o", model)
+    assert "18 rows without a value dropped" in invoke(*line, "--on-missing", "drop").stderr
+    assert invoke("apply", model, path, "--on-missing", "null", "-o", out).code == 0
+    assert pl.read_parquet(out)["calibrated_0"].is_null().sum() == 18
 
 
 def test_a_pattern_of_several_lists_is_refused(tmp_path: Path, invoke: Invoke) -> None:
