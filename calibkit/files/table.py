@@ -220,7 +220,8 @@ def _common_type(one: pl.DataType, other: pl.DataType, inferred: bool) -> pl.Dat
     floats = [kind for kind in (one, other) if kind.is_float()]
     if floats:
         return pl.Float64() if pl.Float64 in floats else pl.Float32()
-    return pl.Int128() if pl.Int128 in (one, other) else pl.Int64()
+    wide = [kind for kind in (one, other) if kind == pl.Int128 or kind.is_decimal()]
+    return wide[0] if wide else pl.Int64()
 
 
 def _refuse_types(name: str, one: Table, other: Table, common: pl.DataType) -> NoReturn:

@@ -97,6 +97,8 @@ class Reading(Struct, frozen=True):
 
 
 def _stored(kind: pl.DataType) -> pl.DataType:
+    if kind == pl.Int128:  # which Arrow has as decimals only
+        return pl.Decimal(38, 0)
     return pl.String() if isinstance(kind, pl.Categorical | pl.Enum) else kind
 
 

@@ -252,6 +252,7 @@ class _Pass(Struct):
         """Return the columns that are counted; uncertainties as numbers of levels, if there are any."""
         others = {OTHER + column.name: column for column in rows.others.iter_columns()}
         frame = pl.DataFrame({**columns_of(rows), **others})
+        frame = frame.cast({pl.Int128: pl.Decimal(38, 0)})  # which Arrow has, for states
         self.dtypes = {name: str(kind) for name, kind in frame.schema.items()}
         if self.edges is None or rows.uncertainty is None:
             return frame
@@ -314,7 +315,8 @@ def stored_rows(
         if _is_number(like):
             others.append(pl.Series(like.name, values).cast(like.dtype))
         else:
-            others.append(known[like.name].gather(values).alias(like.name))
+            text = known[like.name].gather(values).alias(like.name)
+            others.append(text.cast(like.dtype) if like.dtype.is_numeric() else text)
     own = seen.fields(passes.source) | {role: fixed(found.get(role)) for role in ROLES}
     own["warnings"] += arrays.warnings
     own["hashes"] = seen.hashes if edges else {}
@@ -336,4 +338,6 @@ def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Number
 
 def _is_number(column: pl.Series) -> bool:
     kind = column.dtype
+    if kind == pl.Int128:  # which numpy does not have
+        return False
     return kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean

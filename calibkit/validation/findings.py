@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeVar
@@ -244,7 +245,7 @@ class Findings:
         kept = column if absent is None else column.filter(pl.Series(present))
         ends = (kept.min(), kept.max()) if kept.dtype.is_numeric() else (None, None)
         finite = [
-            float(end) if isinstance(end, int | float) and np.isfinite(end) else None
+            float(end) if isinstance(end, int | float) and math.isfinite(end) else None
             for end in ends
         ]
         distinct = None if kept.dtype.is_nested() else kept.n_unique()
