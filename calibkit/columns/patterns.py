@@ -63,13 +63,14 @@ def match_columns(source: Source, pattern: str, option: str) -> Matched:
     return Matched(pattern, tuple(found), tuple(named))
 
 
-def natural_key(name: str) -> tuple[tuple[int, int | str], ...]:
-    """Return a key that sorts numbers within names by their value."""
-    return tuple(
+def natural_key(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:
+    """Return a key that sorts numbers within names by their value; ``01`` comes before ``1``."""
+    parts = tuple(
         (0, int(part)) if part.isdecimal() else (1, part)
         for part in re.split(r"(\d+)", name)
         if part
     )
+    return parts, name
 
 
 def _first_star(name: str, pattern: str) -> str | None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Collection
+from contextlib import suppress
+
 import numpy as np
 import polars as pl
 from msgspec import Struct
@@ -23,13 +27,12 @@ class Segments(Struct, frozen=True):
 def read_segments(column: pl.Series, where: RowFinder) -> Segments:
     """Return the segments of a column of any type whose values have a text.
 
-    Whole floats are written as integers, so that a column reads the same from CSV and Parquet.  A
-    row without a value is refused.
+    A row without a value is refused.
     """
     refuse_missing(column, where, empty=True)
     refuse_lists(column, where)
     distinct = column.unique()
-    names = tuple(sorted(set(map(segment_name, distinct.to_list())), key=natural_key))
+    names = tuple(sorted(set(segment_names(distinct)), key=natural_key))
     return Segments(column.name, known_codes(column, names, distinct).astype(np.uint32), names)
 
 
@@ -40,21 +43,70 @@ def known_codes(
 
     `distinct`: the values that there are, if they are known.
     """
-    place = {name: code for code, name in enumerate(names)}
-
-    def code(value: object) -> int:
-        return -1 if value is None else place.get(segment_name(value), -1)
-
-    return by_value(column, code, pl.Int64, distinct)
+    places = segment_places(names)
+    return by_value(column, lambda value: place_of(value, places, -1), pl.Int64, distinct)
 
 
-def segment_name(value: object) -> str:
-    """Return the text of a value: ``true``, ``false``, whole floats as integers."""
+def segment_names(values: pl.Series) -> list[str]:
+    """Return the texts of values, so that a column reads the same from CSV and Parquet.
+
+    They are ``true``, ``false``, whole numbers as integers, of other numbers the shortest text that
+    tells one from others of its type (of decimals, as a float).
+    """
+    kind, found = values.dtype, values.to_list()
+    if kind in (pl.Float16, pl.Float32):
+        short = values.cast(pl.String).cast(pl.Float64)
+        found = [w if _is_integer(w) else s for w, s in zip(found, short, strict=True)]
+    elif kind.is_decimal():
+        found = [int(one) if one == int(one) else float(one) for one in found]
+    return list(map(_name, found))
+
+
+def _name(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+
+
+def _is_integer(value: float) -> bool:
+    return value.is_integer() and abs(value) < 2.0**53
+
+
+def segment_places(names: Collection[str]) -> dict[object, int]:
+    """Return how `place_of` finds names: by text, and where they are such, by number and moment.
+
+    A number is found as float64 or float32 holds it, which may be written with the digits of either.
+    """
+    found: dict[object, int] = {name: place for place, name in enumerate(names)}
+    near = dict[object, int]()
+    for place, name in enumerate(names):
+        with suppress(ValueError), np.errstate(all="ignore"):
+            single = np.float32(number := float(name))
+            if number == number:
+                found.setdefault(number, place)
+            if not _is_integer(number) and abs(single - number) <= 1e-7 * abs(number):
+                near[float(single)] = place
+                near |= {float(str(single)): place} if single == number else {}
+        with suppress(ValueError):
+            if name[4:8:3] == "--":
+                found.setdefault(datetime.datetime.fromisoformat(name), place)
+    return near | found
+
+
+def place_of(value: object, places: dict[object, int], otherwise: int) -> int:
+    """Return the place of a segment: by its text, as a number or as a moment, else the other one."""
+    if value is None or value != value:
+        return otherwise
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if text in places or isinstance(value, bool):
+        return places.get(text, otherwise)
+    if not isinstance(value, str) and hasattr(value, "__float__"):
+        return places.get(value if isinstance(value, int) else float(value), otherwise)
+    try:
+        moment = datetime.datetime.fromisoformat(text) if text[4:8:3] == "--" else None
+    except ValueError:
+        return otherwise
+    return places.get(moment, otherwise)
 
 
 def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> UInt8s:

@@ -221,7 +221,8 @@ def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
         raise ResourceError(
             "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
         ) from None
-    texts = [name for name, kind in frame.schema.items() if kind in (pl.Categorical, pl.Enum)]
+    as_text = (pl.Categorical, pl.Enum, pl.Int128)  # which Arrow or DuckDB do not take
+    texts = [name for name, kind in frame.schema.items() if kind in as_text]
     numbered = frame.with_columns(pl.col(texts).cast(pl.String)).with_row_index(_PLACE)
     with duckdb.connect() as connection:
         connection.register("scores", numbered.to_arrow())

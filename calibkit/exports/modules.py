@@ -5,9 +5,11 @@ That of Python imports the standard library alone, that of polars is made of exp
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
 
+from calibkit.columns.segments import place_of
 from calibkit.exports.printer import PREFIX, Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.program import Program
@@ -27,7 +29,6 @@ class Module(Printer):
     most = longest = 4
     spellings: ClassVar = Printer.spellings | {
         nodes.Item: "_item({column}, {place}, {size})",
-        nodes.WholeWords: "_words({column})",
         nodes.Draw: "_draw({seed}, {key})",
         nodes.Between: "_between({value}, {low}, {high})",
     }
@@ -60,6 +61,14 @@ class Module(Printer):
     def text(self, value: str) -> str:
         """Return a text as Python writes it, in ASCII and free of line ends."""
         return ascii(str(value))
+
+    def field(self, name: str, value: object) -> str:
+        """Return a part of an expression; where segments have their places is a constant."""
+        if name != "places" or not isinstance(value, tuple):
+            return super().field(name, value)
+        written: dict[type, Callable[[Any], str]] = {str: self.text, float: self.number}
+        pairs = (f"{written.get(type(key), repr)(key)}: {place}" for key, place in value)
+        return self.constant(f"{{{', '.join(pairs)}}}")
 
     def listed(self, parts: Iterable[str]) -> str:
         """Return a tuple."""
@@ -101,6 +110,7 @@ _PYTHON_HELPERS = {
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)''',
+    "place_of": inspect.getsource(place_of).rstrip(),
     "_draw": '''def _draw(seed, key):
     """Return the number in [0, 1) that decides the row with a key."""
     digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
@@ -119,7 +129,7 @@ class Python(Module):
     does not take, as a probability outside [0, 1].
     """'''
     helpers: ClassVar = _PYTHON_HELPERS
-    modules = ("bisect", "hashlib", "math", "struct")
+    modules = ("bisect", "datetime", "hashlib", "math", "struct")
     signs: ClassVar = {"=": "==", "and": "and", "or": "or"}
     absent, each, whole = "{} is None", "{}", "({})"
     branch, link, choice = "{1} if {0}", " else ", "({} else {})"
@@ -128,6 +138,7 @@ class Python(Module):
         nodes.Missing: "None",
         nodes.Field: "_number({column})",
         nodes.Words: "_words({column})",
+        nodes.Segment: "place_of({column}, {places}, {otherwise})",
         nodes.Rounded: "_single({value})",
         nodes.Exp: "math.exp({value})",
         nodes.Log: "math.log({value})",
@@ -165,9 +176,6 @@ class Python(Module):
                 if len(texts) > self.most:
                     known = self.constant(f"frozenset({known})")
                 return f"{self.write(value)} in {known}"
-            case nodes.Code(value, texts):
-                places = ", ".join(f"{self.text(one)}: {place}" for place, one in enumerate(texts))
-                return f"{self.constant(f'{{{places}}}')}.get({self.write(value)}, {len(texts)})"
             case _:
                 return super().write(node)
 
@@ -189,22 +197,14 @@ _POLARS_HELPERS = {
     """Return one number of a list, null if the list has another length."""
     values = column.cast(pl.List(pl.Float64))
     return pl.when(values.list.len() == size).then(values.list.get(place, null_on_oob=True))''',
-    "_words": '''def _words(column, dtype):
-    """Return values as text: true, false, whole floats as integers."""
-    if dtype.is_temporal():
-        def find(times):
-            texts = [None if time is None else str(time) for time in times.to_list()]
-            return pl.Series(texts, dtype=pl.String)
-        return column.map_batches(find, return_dtype=pl.String)
-    words = column.cast(pl.String)
-    if not dtype.is_float():
-        return words
-    whole = column.cast(pl.Int64, strict=False).cast(pl.String)
-    return pl.when(column == column.floor()).then(whole).otherwise(words)''',
-    "_code": '''def _code(words, known):
-    """Return the place of a text among some, or their number."""
-    code = words.replace_strict(known, range(len(known)), default=len(known), return_dtype=pl.Int64)
-    return code.fill_null(len(known))''',
+    "place_of": inspect.getsource(place_of).rstrip(),
+    "_segment": '''def _segment(column, places, otherwise):
+    """Return the places of segments."""
+    def find(values):
+        known = values.unique()
+        found = [place_of(value, places, otherwise) for value in known.to_list()]
+        return values.replace_strict(known, found, return_dtype=pl.Int64).cast(pl.Int64)
+    return column.map_batches(find, return_dtype=pl.Int64)''',
     "_steps": '''def _steps(column, knots, values, side):
     """Return values[number of knots <= column], or < under side left."""
     def find(numbers):
@@ -234,7 +234,7 @@ class Polars(Module):
     does not take, as a probability outside [0, 1].
     """'''
     helpers: ClassVar = _POLARS_HELPERS
-    modules = ("hashlib", "math")
+    modules = ("datetime", "hashlib", "math")
     imports = ("import polars as pl",)
     signs: ClassVar = {"=": "==", "and": "&", "or": "|"}
     absent = "{}.is_null()"
@@ -247,8 +247,7 @@ class Polars(Module):
         nodes.Missing: "pl.lit(None)",
         nodes.Field: "{column}.cast(pl.Float64)",
         nodes.Words: "{column}.cast(pl.String)",
-        nodes.WholeWords: "_words({column}, schema[{0.column!a}])",
-        nodes.Code: "_code({value}, {texts})",
+        nodes.Segment: "_segment({column}, {places}, {otherwise})",
         nodes.OneOf: "{value}.is_in({texts})",
         nodes.Rounded: "{value}.cast(pl.Float32).cast(pl.Float64)",
         nodes.Exp: "{value}.exp()",
@@ -269,8 +268,6 @@ class Polars(Module):
                 for name, value in columns.items()
             ]
             body += ["    frame = frame.with_columns(", *lines, "    )"] if lines else []
-        if "schema[" in "\n".join(body):
-            body.insert(0, "    schema = frame.collect_schema()")
         hidden = self.listed(self.text(PREFIX + name) for name in program.bindings)
         return self.module(about, [*body, f"    return frame.drop({hidden})"])
 

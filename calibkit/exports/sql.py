@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -28,6 +29,9 @@ from calibkit.expressions.program import Program
 
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
+
+#: A day with a time or without, as a pattern.
+_MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
 
 #: One part of the name of a table, as a pattern.
 _PART = r'(?:"(?:[^"]|"")*"|(?!")[^.]*)'
@@ -55,7 +59,8 @@ class Sql(Printer):
     """Writes expressions; a dialect says what differs."""
 
     database: ClassVar[str]  # its name
-    position: ClassVar[str]  # the place, from 1, of a text in a list
+    cast: ClassVar[str]  # what changes a type where values may have none of that type,
+    numeric: ClassVar[str]  # and what tells that a column is of numbers
     signs: ClassVar = {"=": "=", "and": "AND", "or": "OR"}
     absent, branch = "{} IS NULL", "WHEN {} THEN {}"
     most, longest = 16, 256
@@ -108,14 +113,35 @@ class Sql(Printer):
 
     def write(self, node: nodes.Node) -> str:
         """Return an expression; one that is no single term is in brackets, or a CASE."""
-        if not isinstance(node, nodes.Code):
-            return super().write(node)
-        own, count = self.write(node.value), len(node.texts)
-        if count > MOST_TEXTS:
-            place = self.position.format(self.field("texts", node.texts), own)
-            return f"COALESCE({place} - 1, {count})"
-        found = [f"WHEN {self.text(text)} THEN {place}" for place, text in enumerate(node.texts)]
-        return f"CASE {own} {' '.join(found)} ELSE {count} END"
+        return self._segment(node) if isinstance(node, nodes.Segment) else super().write(node)
+
+    def _segment(self, node: nodes.Segment) -> str:
+        """Return the place of a segment by its text; where some are such, as number or moment."""
+        own, places = self.column(node.column), dict(node.places)
+        text = f"CAST({own} AS TEXT)"
+        found = [
+            self._place(text, {self.text(k): at for k, at in places.items() if isinstance(k, str)})
+        ]
+        numbers = {self.number(k): at for k, at in places.items() if isinstance(k, float)}
+        if numbers:
+            value = self._place(f"{self.cast}({text} AS DOUBLE PRECISION)", numbers)
+            found.append(f"CASE WHEN {self.numeric.format(own)} THEN {value} END")
+        moments = [key for key in places if isinstance(key, datetime)]
+        for kind, zone in (("TIMESTAMP", ""), ("TIMESTAMPTZ", "(Z|[+-][0-9:]+)")):
+            known = [key for key in moments if (key.tzinfo is not None) == bool(zone)]
+            if known:
+                literals = {f"CAST('{key}' AS {kind})": places[key] for key in known}
+                value = self._place(f"{self.cast}({text} AS {kind})", literals)
+                found.append(f"CASE WHEN {text} ~ '^{_MOMENT}{zone}$' THEN {value} END")
+        return f"COALESCE({', '.join(found)}, {node.otherwise})"
+
+    def _place(self, value: str, known: Mapping[str, int]) -> str:
+        """Return the place of a value, NULL for one that is not known."""
+        if len(known) <= MOST_TEXTS:
+            branches = " ".join(f"WHEN {key} THEN {place}" for key, place in known.items())
+            return f"CASE {value} {branches} END"
+        keys, places = ", ".join(known), ", ".join(map(str, known.values()))
+        return f"(ARRAY[{places}])[ARRAY_POSITION(ARRAY[{keys}], {value})]"
 
     def field(self, name: str, value: object) -> str:
         """Return a part of an expression; places are counted from 1."""
@@ -132,14 +158,10 @@ class DuckDb(Sql):
     """SQL for DuckDB."""
 
     database = "DuckDB"
-    position = "LIST_POSITION([{}], {})"
+    cast = "TRY_CAST"
+    numeric = "TYPEOF({}) ~ '(FLOAT|DOUBLE|DECIMAL|U?(TINY|SMALL|BIG|HUGE)?INT).*'"
     spellings: ClassVar = Sql.spellings | {
         nodes.Words: "CAST({column} AS VARCHAR)",
-        nodes.WholeWords: (
-            "CASE WHEN TYPEOF({column}) IN ('FLOAT', 'DOUBLE') "
-            "THEN REGEXP_REPLACE(CAST({column} AS VARCHAR), '\\.0$', '') "
-            "ELSE CAST({column} AS VARCHAR) END"
-        ),
         nodes.Draw: (
             "(CAST(('0x' || SUBSTR(MD5('{seed}:' || {key}), 1, 13)) AS BIGINT) "
             "/ 4503599627370496e0)"
@@ -167,6 +189,7 @@ class DuckDb(Sql):
                     source = _inner(self._joined_steps(name, value, source))
         hidden = [*map(self.ref, program.bindings), *[_ROW] * bool(tables)]
         added = {identifier(name): value for name, value in program.outputs.items()}
+        hidden += [identifier(name) for name in program.columns() if name in program.outputs]
         everything = f"* EXCLUDE ({', '.join(hidden)})" if hidden else "*"
         order = [f"ORDER BY {_ROW}"] * bool(tables)
         return "\n".join([*_select(everything, self.columns(added), source), *order])
@@ -280,10 +303,13 @@ class Postgres(Sql):
     """SQL for PostgreSQL."""
 
     database = "PostgreSQL"
-    position = "ARRAY_POSITION(ARRAY[{}], {})"
+    cast = "CAST"
+    numeric = (
+        "CAST(PG_TYPEOF({}) AS text) IN "
+        "('real', 'double precision', 'numeric', 'smallint', 'integer', 'bigint')"
+    )
     spellings: ClassVar = Sql.spellings | {
         nodes.Words: "CAST({column} AS text)",
-        nodes.WholeWords: "CAST({column} AS text)",  # without a point anyway
         nodes.Draw: (
             "(CAST(CAST('x' || SUBSTR(MD5(CONVERT_TO('{seed}:' || {key}, 'UTF8')), 1, 13) AS bit(52)) "
             "AS bigint) / '4503599627370496'::float8)"

@@ -100,8 +100,11 @@ class Words(Read, frozen=True):
     """A column as text."""
 
 
-class WholeWords(Words, frozen=True):
-    """A column as text, whole floats as integers."""
+class Segment(Words, frozen=True):
+    """The place of a row's segment among some that `places` find, else `otherwise`; see `place_of`."""
+
+    places: tuple[tuple[object, int], ...]
+    otherwise: int
 
 
 class Item(Read, frozen=True):
@@ -184,13 +187,6 @@ class Lacks(Node, frozen=True):
 
 class OneOf(Node, frozen=True):
     """Whether a text is among some."""
-
-    value: Node
-    texts: tuple[str, ...]
-
-
-class Code(Node, frozen=True):
-    """The place of a text among some, or their number for another text or none."""
 
     value: Node
     texts: tuple[str, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import graphlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers
+from calibkit.columns.segments import segment_places
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import ONE, Log, Node, Number, Operand, Ref, Rounded, when
 from calibkit.models.model import Column
@@ -186,10 +187,15 @@ class Program(Struct):
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, nodes.Field(column))
 
-    def segment(self, column: str, names: Iterable[str]) -> Ref:
+    def segment(self, column: str, names: Collection[str]) -> Ref:
         """Return the place of a row's segment among some; their number for another segment."""
-        words = self.available.get(column, nodes.WholeWords(column))
-        return self.bind("segment", nodes.Code(words, tuple(names)))
+        places, made = segment_places(names), self.available.get(column)
+        found: Node = nodes.Segment(column, tuple(places.items()), len(names))
+        if made is not None:  # a number
+            known = ((key, place) for key, place in places.items() if isinstance(key, float))
+            same = ((made.equals(key), Number(place)) for key, place in known)
+            found = nodes.Case(tuple(same), Number(len(names)))
+        return self.bind("segment", found)
 
     def choose(self, name: str, code: Node | None, values: Sequence[Operand]) -> Node:
         """Return the value whose place a code is, without one the first, to be written anywhere."""

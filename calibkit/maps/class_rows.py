@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.patterns import Matched, class_keys, match_columns, paired, read_matrix
 from calibkit.columns.rows import Remark, RowFinder, read_rows, shown
-from calibkit.columns.segments import known_codes, segment_name
+from calibkit.columns.segments import known_codes, segment_names
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 
@@ -214,7 +214,7 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
     if column.null_count():
         missing, advice = column.is_null().to_numpy(), "or leave them out by --unlabelled drop"
         where.refuse(column, missing, "no label", f"label these rows, {advice}")
-    names = map(segment_name, column.unique().to_list())
+    names = segment_names(column.unique())
     indices = tuple(str(code) for code in range(len(classes)))
     # Where a name is an index too, what a label means must not depend on the rows beside it.
     named = any(name in classes for name in (*names, *indices))

@@ -11,7 +11,7 @@ import polars as pl
 
 from calibkit.columns import patterns, remarks
 from calibkit.columns.rows import FloatArray, RowFinder, label_column, other_scale, weight_column
-from calibkit.columns.segments import segment_name
+from calibkit.columns.segments import segment_names
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import class_codes, read_predictions
@@ -200,12 +200,12 @@ def _one_class(findings: Findings, values: Values, level: str, why: str) -> None
         .group_by("value")
         .agg(pl.col("label").min().alias("least"), pl.col("label").max().alias("most"))
     )
-    alone = rates.filter(pl.col("least") == pl.col("most"))["value"].to_list()
-    if not alone:
+    alone = rates.filter(pl.col("least") == pl.col("most"))["value"]
+    if not alone.len():
         return
-    named = sorted(map(segment_name, alone), key=patterns.natural_key)
+    named = sorted(segment_names(alone), key=patterns.natural_key)
     shown = ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
-    said = f"{len(alone)} of {rates.height} values have rows of one class only ({shown}); {why}"
+    said = f"{alone.len()} of {rates.height} values have rows of one class only ({shown}); {why}"
     findings.add(level, "classes", said, values.column.name)
 
 

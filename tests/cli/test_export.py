@@ -58,6 +58,17 @@ def test_json_says_what_was_compared(
     assert alone["checked"] is None and "def apply(" in alone["text"]
 
 
+@pytest.mark.parametrize("to", ["sql", "polars", "python"])
+def test_a_column_that_is_read_and_added_is_replaced(
+    invoke: Invoke, tmp_path: Path, to: str
+) -> None:
+    rows = write(simulate(200).rename({"score": "calibrated"}), tmp_path / "own.parquet")
+    fitted = tmp_path / "own.json"
+    assert invoke("calibrate", rows, "--score", "calibrated", "-o", fitted).code == 0
+    line = ("export", fitted, "--to", to, "--check", rows, "-o", tmp_path / "c.txt")
+    assert "no difference" in invoke(*line).stderr
+
+
 def test_an_export_that_differs_is_not_written(
     invoke: Invoke, model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

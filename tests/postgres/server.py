@@ -22,6 +22,8 @@ _TYPES = {
     pl.Float32: "real",
     pl.String: "text",
     pl.Boolean: "boolean",
+    pl.Decimal: "numeric",
+    pl.Date: "date",
 }
 
 
@@ -79,6 +81,10 @@ def quoted(name: str) -> str:
 def _type(kind: pl.DataType) -> str:
     if isinstance(kind, pl.List):
         return "double precision[]"
+    if isinstance(kind, pl.Datetime):
+        return "timestamptz" if kind.time_zone else "timestamp"
+    if kind == pl.Int128:
+        return "numeric"
     return "bigint" if kind.is_integer() else _TYPES[type(kind)]
 
 

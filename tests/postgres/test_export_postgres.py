@@ -22,6 +22,7 @@ from calibkit.exports.export import (
 from calibkit.files.sources import Source
 from calibkit.models.model import Column, Model, load
 from tests import export_models
+from tests.cli import test_segment_names
 from tests.library.test_export import HOSTILE, MODEL, TABLE
 from tests.postgres.server import Server, find_programs, running
 
@@ -101,6 +102,13 @@ def test_disagreements_of_certain_classes(server: Server, folder: Path) -> None:
     for name in ("alpha", "alpha-probs", "alpha-sorted"):
         model = load(str(export_models.fit(name, folder)))
         assert_agrees(server, model, Request(), frame)
+
+
+@pytest.mark.parametrize("case", test_segment_names.CASES)
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+def test_segments_of_any_type(case: str, server: Server) -> None:
+    frame = test_segment_names.rows(test_segment_names.CASES[case][0])
+    assert_agrees(server, test_segment_names.fit(frame), Request(), frame)
 
 
 def test_names_are_names_whatever_they_hold(server: Server) -> None:

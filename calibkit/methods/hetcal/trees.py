@@ -24,11 +24,10 @@ from calibkit.columns.rows import (
     missing_mask,
     numeric_column,
 )
-from calibkit.columns.segments import known_codes
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.model import PartitionPart, TreeNode
 from calibkit.models.model import Column
-from calibkit.numerics.hashes import text_numbers
+from calibkit.numerics.hashes import by_value, text_numbers
 from calibkit.summaries.edges import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
@@ -217,8 +216,8 @@ def read_features(
                 f"{series.dtype} instead of text",
                 "the model was fitted on categories: write the column as text",
             )
-        codes = known_codes(series.cast(pl.String), names).astype(np.float64)
-        values[place] = np.where(codes < 0, np.nan, codes)
+        codes = {name: float(code) for code, name in enumerate(names)}
+        values[place] = by_value(series.cast(pl.String), codes.get, pl.Float64)
         categories.append(names)
     return values, categories
 

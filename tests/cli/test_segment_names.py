@@ -1,0 +1,109 @@
+"""Segments of any type: the same names and the same rows from CSV, Parquet and exported code."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import calibkit as ck
+from calibkit.exports.export import Request, check_export
+from calibkit.files.sources import Source
+from calibkit.methods.boundary.result.model import BoundaryModel
+from tests.budgets import little_memory
+from tests.conftest import Invoke
+
+DAYS = [datetime(2024, 1, 1), datetime(2024, 2, 3, 4, 5, 6), datetime(2024, 2, 3, 4, 5, 6, 500000)]
+PRICES = pl.Series([Decimal("1.50"), Decimal("2.00"), Decimal("0.01")], dtype=pl.Decimal(10, 2))
+
+#: Values, and their names from any file; None: text has its own.
+CASES: dict[str, tuple[pl.Series, Sequence[str] | None]] = {
+    "float32": (pl.Series([0.1, 2.5, 3.0], dtype=pl.Float32), ["0.1", "2.5", "3"]),
+    "tiny": (pl.Series([1e-5, 1e-7, -0.0]), ["0", "1e-05", "1e-07"]),
+    "huge": (pl.Series([1e16, 1e22, 1e300]), ["1" + 16 * "0", "1" + 22 * "0", str(int(1e300))]),
+    "decimal": (PRICES, ["0.01", "1.5", "2"]),
+    "zeros": (pl.Series(["x01", "x1", "x001"]), ["x001", "x01", "x1"]),
+    "beyond": (pl.Series([2**70, 2**64 - 1, 1], dtype=pl.Int128), None),
+    "date": (pl.Series([date(2024, 1, 1), date(2024, 2, 3), date(1969, 1, 1)]), None),
+    "moment": (pl.Series(DAYS), None),
+    "zoned": (pl.Series(DAYS).dt.replace_time_zone("Europe/Berlin"), None),
+}
+
+
+def rows(values: pl.Series, count: int = 600) -> pl.DataFrame:
+    """Return rows whose segments need thresholds of their own."""
+    random = np.random.default_rng(1)
+    place, score = np.arange(count) % values.len(), random.random(count)
+    label = (random.random(count) < score ** (1 + 2 * place)).astype(np.int64)
+    return pl.DataFrame({"score": score, "label": label, "g": values.gather(place)})
+
+
+def fit(data: Any) -> BoundaryModel:
+    return ck.fit_boundary(data, precision=0.5, method="st", by="g", folds=0)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+def test_a_segment_is_found_whatever_wrote_it(case: str, tmp_path: Path) -> None:
+    values, names = CASES[case]
+    frame, text = rows(values), tmp_path / "rows.csv"
+    frame.write_csv(text)
+    models = fit(frame), fit(text)
+    assert len(set(models[0].apply(frame.head(3).with_columns(score=0.5))["margin"])) == 3
+    for model in models:
+        assert names is None or list(model.groups or ()) == names
+        decided = model.apply(frame)["margin"].to_list()
+        assert decided == models[0].apply(text)["margin"].to_list()
+        for language in ("duckdb", "polars", "python"):
+            found = check_export(model, language, Request(), Source.from_frame(frame))
+            assert found.holds, f"{language}: {found}"
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("case", CASES)
+def test_names_are_those_of_any_memory(case: str, tmp_path: Path, invoke: Invoke) -> None:
+    path, plain, squeezed = (tmp_path / name for name in ("r.parquet", "p.json", "s.json"))
+    rows(CASES[case][0]).write_parquet(path)
+    line = ("boundary", path, "--precision", "0.5", "--method", "exact", "--by", "g")
+    assert invoke(*line, "-o", plain).code == 0
+    with little_memory(50) as budget:
+        assert invoke(*line, *budget, "-o", squeezed).code == 0
+    assert squeezed.read_bytes() == plain.read_bytes()
+
+
+def test_names_that_differ_in_zeros_have_one_order(tmp_path: Path) -> None:
+    rows(CASES["zeros"][0]).write_parquet(tmp_path / "rows.parquet")
+    line = [sys.executable, "-m", "calibkit_cli", "boundary", str(tmp_path / "rows.parquet")]
+    line += ["--precision", "0.5", "--by", "g", "-q", "-o", "-"]
+    hashes = {
+        json.loads(
+            subprocess.run(
+                line, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
+            ).stdout
+        )["provenance"]["data_hash"]
+        for seed in "12345"
+    }
+    assert len(hashes) == 1
+
+
+@pytest.mark.parametrize("option", ["by", "groups", "time"])
+def test_integers_beyond_64_bits(option: str, tmp_path: Path, invoke: Invoke) -> None:
+    wide = pl.Series([2**70 + place for place in range(5)], dtype=pl.Int128)
+    path, state = tmp_path / "rows.csv", tmp_path / "rows.state"
+    rows(wide).write_csv(path)
+    assert invoke("validate", path, f"--{option}", "g").code == 0
+    line = ("calibrate", path, f"--{option}", "g")
+    assert invoke(*line, "-o", tmp_path / "whole.json").code == 0
+    assert invoke(*line, "--partial", "-o", state).code == 0
+    assert invoke("merge", state, "-o", tmp_path / "merged.json").code == 0
+    assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
