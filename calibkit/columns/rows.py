@@ -337,7 +337,7 @@ def score_column(
     advice: Advice = partial(other_scale, column)
     if scale != "probability":
         advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-    return _on_scale(column, where, scale, advice, finite=finite, single=False)
+    return _on_scale(column, where, scale, advice, finite=finite, single=None)
 
 
 def other_scale(column: pl.Series) -> str:
@@ -356,18 +356,26 @@ def other_scale(column: pl.Series) -> str:
 
 
 def _on_scale(
-    column: pl.Series, where: RowFinder, scale: str, advice: Advice, *, finite: bool, single: bool
+    column: pl.Series,
+    where: RowFinder,
+    scale: str,
+    advice: Advice,
+    *,
+    finite: bool,
+    single: bool | None,
 ) -> FloatArray:
     """Return scores as their scale allows them; percentages become probabilities.
 
-    `single` makes them float32; infinite ones are refused on a scale with ends, or if `finite`.
+    `single` makes them float32, or these probabilities float64 (None: as they come).  Infinite ones
+    are refused on a scale with ends, or if `finite`.
     """
     low, high = _ENDS.get(scale, (None, None))
     array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
     if single:
         array = as_single(array, column, where, finite=finite)
     if scale == "percent":
-        array = array / array.dtype.type(100.0)
+        kind = np.float64 if single is False else array.dtype.type
+        array = array.astype(kind, copy=False) / kind(100.0)
         array.flags.writeable = False
     return array
 

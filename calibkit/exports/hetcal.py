@@ -12,7 +12,7 @@ from calibkit.errors import UsageError
 from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, line, when
-from calibkit.expressions.program import Inverse, Program, Scores
+from calibkit.expressions.program import SINGLE_OVERFLOW, Inverse, Program, Scores
 from calibkit.maps.formulas import Maker
 from calibkit.maps.methods import METHODS
 from calibkit.methods.hetcal import model as hetcal
@@ -73,7 +73,8 @@ class _Rows:
                 )
                 continue
             raw = program.bind("read", nodes.Between(program.number(feature), -math.inf, math.inf))
-            infinite += [raw.equals(limit) for limit in (-math.inf, math.inf)]
+            limit = SINGLE_OVERFLOW if own.dtype == "float32" else math.inf
+            infinite += [raw <= -limit, raw >= limit]
             self.features[feature] = program.bind_input("feature", feature, own, value=raw)
         usable = program.bind("usable", when(nodes.Some(tuple(infinite)), MISSING, ONE))
         program.lenient = False

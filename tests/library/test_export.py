@@ -315,6 +315,26 @@ def test_an_infinite_feature_gives_null_and_a_missing_one_has_its_side(
     assert frame["x"].null_count() > 1
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_float32_cannot_hold_gives_null(language: str) -> None:
+    frame = export_models.rows(300).with_columns(pl.col("x").cast(pl.Float32))
+    options = {"features": ["x"], "partition": "tree", "max_depth": 2, "min_leaf": 20}
+    model = ck.fit_hetcal(frame, **options)
+    large = frame.head(3).with_columns(x=pl.Series([1e300, -1e39, 0.5]))
+    found = exported(model, large, language)["calibrated"]
+    assert found.is_null().to_list() == [True, True, False]
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_percentages_are_divided_in_the_dtype_of_the_fit(language: str) -> None:
+    model = msgspec.structs.replace(
+        calibrator("none"), columns={"score": Column("score", "float64", "percent")}
+    )
+    frame = pl.DataFrame({"score": pl.Series([12.3, 45.6, 78.9], dtype=pl.Float32)})
+    assert model.apply(frame)["calibrated"][0] == float(np.float32(12.3)) / 100.0
+    assert checked(model, frame, language).holds
+
+
 def calibrator(method: str, **fields: Any) -> CalibratorModel:
     """Return a calibrator of probabilities with a table."""
     return CalibratorModel(
