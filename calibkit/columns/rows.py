@@ -374,8 +374,9 @@ def _on_scale(
     if single:
         array = as_single(array, column, where, finite=finite)
     if scale == "percent":
-        kind = np.float64 if single is False else array.dtype.type
-        array = array.astype(kind, copy=False) / kind(100.0)
+        if single is False:
+            array = array.astype(np.float64, copy=False)
+        array = array / array.dtype.type(100.0)
         array.flags.writeable = False
     return array
 

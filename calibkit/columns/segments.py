@@ -73,23 +73,22 @@ def _is_integer(value: float) -> bool:
 
 
 def segment_places(names: Collection[str]) -> dict[object, int]:
-    """Return how `place_of` finds names: by text, and where they are such, by number and moment.
+    """Return how `place_of` finds names: by text, and those of numbers and moments by these too.
 
     A number is found as float64 or float32 holds it, which may be written with the digits of either.
     """
     found: dict[object, int] = {name: place for place, name in enumerate(names)}
     near = dict[object, int]()
     for place, name in enumerate(names):
-        with suppress(ValueError), np.errstate(all="ignore"):
+        for read in (int, float, datetime.datetime.fromisoformat):
+            with suppress(ValueError):
+                found.setdefault(read(name), place)
+                break
+        with suppress(ValueError, OverflowError), np.errstate(all="ignore"):
             single = np.float32(number := float(name))
-            if number == number:
-                found.setdefault(number, place)
             if not _is_integer(number) and abs(single - number) <= 1e-7 * abs(number):
                 near[float(single)] = place
                 near |= {float(str(single)): place} if single == number else {}
-        with suppress(ValueError):
-            if name[4:8:3] == "--":
-                found.setdefault(datetime.datetime.fromisoformat(name), place)
     return near | found
 
 
@@ -98,15 +97,14 @@ def place_of(value: object, places: dict[object, int], otherwise: int) -> int:
     if value is None or value != value:
         return otherwise
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if text in places or isinstance(value, bool):
-        return places.get(text, otherwise)
-    if not isinstance(value, str) and hasattr(value, "__float__"):
-        return places.get(value if isinstance(value, int) else float(value), otherwise)
-    try:
-        moment = datetime.datetime.fromisoformat(text) if text[4:8:3] == "--" else None
-    except ValueError:
-        return otherwise
-    return places.get(moment, otherwise)
+    if text in places:
+        return places[text]
+    for read in (int, float, datetime.datetime.fromisoformat):
+        try:
+            return places.get(read(text), otherwise)
+        except ValueError:
+            pass
+    return otherwise
 
 
 def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> UInt8s:

@@ -30,8 +30,13 @@ from calibkit.expressions.program import Program
 #: Texts up to this many are compared one by one, more are looked up in a list.
 MOST_TEXTS = 16
 
-#: A day with a time or without, as a pattern.
-_MOMENT = "[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?)?"
+#: What segments are read as, by the pattern of a text that can be.
+_DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
+_READ = {
+    "DOUBLE PRECISION": "[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[Ii]nf(inity)?)",
+    "TIMESTAMP": f"{_DAY}({_CLOCK})?",
+    "TIMESTAMPTZ": f"{_DAY}{_CLOCK}(Z|[+-][0-9:]+)",
+}
 
 #: One part of the name of a table, as a pattern.
 _PART = r'(?:"(?:[^"]|"")*"|(?!")[^.]*)'
@@ -59,8 +64,7 @@ class Sql(Printer):
     """Writes expressions; a dialect says what differs."""
 
     database: ClassVar[str]  # its name
-    cast: ClassVar[str]  # what changes a type where values may have none of that type,
-    numeric: ClassVar[str]  # and what tells that a column is of numbers
+    cast: ClassVar[str]  # what changes the type of a text that looks like one of it
     signs: ClassVar = {"=": "=", "and": "AND", "or": "OR"}
     absent, branch = "{} IS NULL", "WHEN {} THEN {}"
     most, longest = 16, 256
@@ -116,23 +120,22 @@ class Sql(Printer):
         return self._segment(node) if isinstance(node, nodes.Segment) else super().write(node)
 
     def _segment(self, node: nodes.Segment) -> str:
-        """Return the place of a segment by its text; where some are such, as number or moment."""
-        own, places = self.column(node.column), dict(node.places)
-        text = f"CAST({own} AS TEXT)"
-        found = [
-            self._place(text, {self.text(k): at for k, at in places.items() if isinstance(k, str)})
-        ]
-        numbers = {self.number(k): at for k, at in places.items() if isinstance(k, float)}
-        if numbers:
-            value = self._place(f"{self.cast}({text} AS DOUBLE PRECISION)", numbers)
-            found.append(f"CASE WHEN {self.numeric.format(own)} THEN {value} END")
-        moments = [key for key in places if isinstance(key, datetime)]
-        for kind, zone in (("TIMESTAMP", ""), ("TIMESTAMPTZ", "(Z|[+-][0-9:]+)")):
-            known = [key for key in moments if (key.tzinfo is not None) == bool(zone)]
-            if known:
-                literals = {f"CAST('{key}' AS {kind})": places[key] for key in known}
-                value = self._place(f"{self.cast}({text} AS {kind})", literals)
-                found.append(f"CASE WHEN {text} ~ '^{_MOMENT}{zone}$' THEN {value} END")
+        """Return the place of a segment, as `place_of` finds it."""
+        text = f"CAST({self.column(node.column)} AS TEXT)"
+        texts, known = dict[str, int](), {kind: dict[str, int]() for kind in _READ}
+        for key, place in node.places:
+            if isinstance(key, str):
+                texts[self.text(key)] = place
+            elif isinstance(key, datetime):
+                kind = "TIMESTAMP" if key.tzinfo is None else "TIMESTAMPTZ"
+                known[kind][f"CAST('{key}' AS {kind})"] = place
+            elif isinstance(key, int | float) and key == key:
+                known["DOUBLE PRECISION"][self.number(key)] = place
+        found = [self._place(text, texts)]
+        for kind, own in known.items():
+            if own:
+                place_of = self._place(f"{self.cast}({text} AS {kind})", own)
+                found.append(f"CASE WHEN {text} ~ '^{_READ[kind]}$' THEN {place_of} END")
         return f"COALESCE({', '.join(found)}, {node.otherwise})"
 
     def _place(self, value: str, known: Mapping[str, int]) -> str:
@@ -159,7 +162,6 @@ class DuckDb(Sql):
 
     database = "DuckDB"
     cast = "TRY_CAST"
-    numeric = "TYPEOF({}) ~ '(FLOAT|DOUBLE|DECIMAL|U?(TINY|SMALL|BIG|HUGE)?INT).*'"
     spellings: ClassVar = Sql.spellings | {
         nodes.Words: "CAST({column} AS VARCHAR)",
         nodes.Draw: (
@@ -304,10 +306,6 @@ class Postgres(Sql):
 
     database = "PostgreSQL"
     cast = "CAST"
-    numeric = (
-        "CAST(PG_TYPEOF({}) AS text) IN "
-        "('real', 'double precision', 'numeric', 'smallint', 'integer', 'bigint')"
-    )
     spellings: ClassVar = Sql.spellings | {
         nodes.Words: "CAST({column} AS text)",
         nodes.Draw: (

@@ -192,7 +192,7 @@ class Program(Struct):
         places, made = segment_places(names), self.available.get(column)
         found: Node = nodes.Segment(column, tuple(places.items()), len(names))
         if made is not None:  # a number
-            known = ((key, place) for key, place in places.items() if isinstance(key, float))
+            known = ((key, place) for key, place in places.items() if isinstance(key, int | float))
             same = ((made.equals(key), Number(place)) for key, place in known)
             found = nodes.Case(tuple(same), Number(len(names)))
         return self.bind("segment", found)

@@ -33,6 +33,7 @@ CASES: dict[str, tuple[pl.Series, Sequence[str] | None]] = {
     "huge": (pl.Series([1e16, 1e22, 1e300]), ["1" + 16 * "0", "1" + 22 * "0", str(int(1e300))]),
     "decimal": (PRICES, ["0.01", "1.5", "2"]),
     "zeros": (pl.Series(["x01", "x1", "x001"]), ["x001", "x01", "x1"]),
+    "numerals": (pl.Series(["007", "1.0", "1e5"]), None),
     "beyond": (pl.Series([2**70, 2**64 - 1, 1], dtype=pl.Int128), None),
     "date": (pl.Series([date(2024, 1, 1), date(2024, 2, 3), date(1969, 1, 1)]), None),
     "moment": (pl.Series(DAYS), None),
@@ -67,6 +68,15 @@ def test_a_segment_is_found_whatever_wrote_it(case: str, tmp_path: Path) -> None
         for language in ("duckdb", "polars", "python"):
             found = check_export(model, language, Request(), Source.from_frame(frame))
             assert found.holds, f"{language}: {found}"
+
+
+def test_a_name_among_numbers_leaves_their_segments(tmp_path: Path) -> None:
+    frame = rows(pl.Series([1.5, 2.0, 3.0]))
+    model, path = fit(frame), tmp_path / "named.csv"
+    named = pl.Series(["NA", *map(str, frame["g"].to_list()[1:])])
+    frame.with_columns(g=named).write_csv(path)
+    decided = [model.apply(one)["decision"].to_list()[1:] for one in (frame, path)]
+    assert decided[0] == decided[1]
 
 
 @pytest.mark.few(2)
