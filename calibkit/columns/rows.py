@@ -337,7 +337,7 @@ def score_column(
     advice: Advice = partial(other_scale, column)
     if scale != "probability":
         advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
-    return _on_scale(column, where, scale, advice, finite=finite, single=None)
+    return _on_scale(column, where, scale, advice, finite=finite, dtype=None)
 
 
 def other_scale(column: pl.Series) -> str:
@@ -356,25 +356,19 @@ def other_scale(column: pl.Series) -> str:
 
 
 def _on_scale(
-    column: pl.Series,
-    where: RowFinder,
-    scale: str,
-    advice: Advice,
-    *,
-    finite: bool,
-    single: bool | None,
+    column: pl.Series, where: RowFinder, scale: str, advice: Advice, *, finite: bool, dtype: object
 ) -> FloatArray:
     """Return scores as their scale allows them; percentages become probabilities.
 
-    `single` makes them float32, or these probabilities float64 (None: as they come).  Infinite ones
-    are refused on a scale with ends, or if `finite`.
+    They are of the `dtype` of a fit (None: as they come), without percentages at most of it; infinite
+    ones are refused on a scale with ends, or if `finite`.
     """
     low, high = _ENDS.get(scale, (None, None))
     array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
-    if single:
+    if dtype == "float32":
         array = as_single(array, column, where, finite=finite)
     if scale == "percent":
-        if single is False:
+        if dtype == "float64":
             array = array.astype(np.float64, copy=False)
         array = array / array.dtype.type(100.0)
         array.flags.writeable = False
@@ -403,8 +397,7 @@ def as_fitted(
         else "the model was fitted on probabilities, which lie in [0, 1]: name their column by "
         "--score, or fit on these scores with --scale logit or --scale raw"
     )
-    single = column.dtype == "float32"
-    return _on_scale(values, where, column.scale or "", advice, finite=finite, single=single)
+    return _on_scale(values, where, column.scale or "", advice, finite=finite, dtype=column.dtype)
 
 
 def arrays_as_fitted(

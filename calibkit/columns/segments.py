@@ -55,17 +55,12 @@ def segment_names(values: pl.Series) -> list[str]:
     """
     kind, found = values.dtype, values.to_list()
     if kind in (pl.Float16, pl.Float32):
-        short = values.cast(pl.String).cast(pl.Float64)
+        short = values.cast(pl.Float32).cast(pl.String).cast(pl.Float64)
         found = [w if _is_integer(w) else s for w, s in zip(found, short, strict=True)]
-    elif kind.is_decimal():
-        found = [int(one) if one == int(one) else float(one) for one in found]
-    return list(map(_name, found))
-
-
-def _name(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
+    elif isinstance(kind, pl.Decimal) and kind.scale:
+        found = list(map(float, found))
+    found = [int(one) if isinstance(one, float) and one.is_integer() else one for one in found]
+    return [str(one).lower() if isinstance(one, bool) else str(one) for one in found]
 
 
 def _is_integer(value: float) -> bool:
@@ -75,7 +70,7 @@ def _is_integer(value: float) -> bool:
 def segment_places(names: Collection[str]) -> dict[object, int]:
     """Return how `place_of` finds names: by text, and those of numbers and moments by these too.
 
-    A number is found as float64 or float32 holds it, which may be written with the digits of either.
+    A number is found as float64 or float32 holds it: float32 may come with the digits of float64.
     """
     found: dict[object, int] = {name: place for place, name in enumerate(names)}
     near = dict[object, int]()
@@ -86,9 +81,8 @@ def segment_places(names: Collection[str]) -> dict[object, int]:
                 break
         with suppress(ValueError, OverflowError), np.errstate(all="ignore"):
             single = np.float32(number := float(name))
-            if not _is_integer(number) and abs(single - number) <= 1e-7 * abs(number):
+            if not _is_integer(number) and 0.0 < abs(single) < np.inf:
                 near[float(single)] = place
-                near |= {float(str(single)): place} if single == number else {}
     return near | found
 
 

@@ -221,9 +221,9 @@ def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
         raise ResourceError(
             "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
         ) from None
-    as_text = (pl.Categorical, pl.Enum, pl.Int128)  # which Arrow or DuckDB do not take
-    texts = [name for name, kind in frame.schema.items() if kind in as_text]
-    numbered = frame.with_columns(pl.col(texts).cast(pl.String)).with_row_index(_PLACE)
+    odd: dict[Any, Any]  # what Arrow or DuckDB do not take
+    odd = dict.fromkeys((pl.Categorical, pl.Enum, pl.Int128), pl.String) | {pl.Float16: pl.Float32}
+    numbered = frame.cast(odd).with_row_index(_PLACE)
     with duckdb.connect() as connection:
         connection.register("scores", numbered.to_arrow())
         result = connection.sql(text).to_arrow_table()

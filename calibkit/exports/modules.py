@@ -6,8 +6,8 @@ That of Python imports the standard library alone, that of polars is made of exp
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from typing import ClassVar
 
 from calibkit.columns.segments import place_of
 from calibkit.exports.printer import PREFIX, Printer
@@ -66,8 +66,8 @@ class Module(Printer):
         """Return a part of an expression; where segments have their places is a constant."""
         if name != "places" or not isinstance(value, tuple):
             return super().field(name, value)
-        written: dict[type, Callable[[Any], str]] = {str: self.text, float: self.number}
-        pairs = (f"{written.get(type(key), repr)(key)}: {place}" for key, place in value)
+        written = (self.number(key) if isinstance(key, float) else ascii(key) for key, _ in value)
+        pairs = map("{}: {}".format, written, (place for _, place in value))
         return self.constant(f"{{{', '.join(pairs)}}}")
 
     def listed(self, parts: Iterable[str]) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import re
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
@@ -26,9 +26,6 @@ from calibkit.exports.printer import PREFIX, Printer
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Node, Number, Steps, Table
 from calibkit.expressions.program import Program
-
-#: Texts up to this many are compared one by one, more are looked up in a list.
-MOST_TEXTS = 16
 
 #: What segments are read as, by the pattern of a text that can be.
 _DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
@@ -122,29 +119,24 @@ class Sql(Printer):
     def _segment(self, node: nodes.Segment) -> str:
         """Return the place of a segment, as `place_of` finds it."""
         text = f"CAST({self.column(node.column)} AS TEXT)"
-        texts, known = dict[str, int](), {kind: dict[str, int]() for kind in _READ}
+        known: dict[str, dict[str, int]] = {kind: {} for kind in ("TEXT", *_READ)}
         for key, place in node.places:
-            if isinstance(key, str):
-                texts[self.text(key)] = place
-            elif isinstance(key, datetime):
-                kind = "TIMESTAMP" if key.tzinfo is None else "TIMESTAMPTZ"
+            if isinstance(key, datetime):
+                kind = "TIMESTAMPTZ" if key.tzinfo else "TIMESTAMP"
                 known[kind][f"CAST('{key}' AS {kind})"] = place
-            elif isinstance(key, int | float) and key == key:
+            elif isinstance(key, int | float):
                 known["DOUBLE PRECISION"][self.number(key)] = place
-        found = [self._place(text, texts)]
+            else:
+                known["TEXT"][self.text(str(key))] = place
+        found = []
         for kind, own in known.items():
-            if own:
-                place_of = self._place(f"{self.cast}({text} AS {kind})", own)
-                found.append(f"CASE WHEN {text} ~ '^{_READ[kind]}$' THEN {place_of} END")
+            keys, places = ", ".join(own), ", ".join(map(str, own.values()))
+            value = f"{self.cast}({text} AS {kind})" if kind in _READ else text
+            place_of = f"(ARRAY[{places}])[ARRAY_POSITION(ARRAY[{keys}], {value})]"
+            if kind in _READ:
+                place_of = f"CASE WHEN {text} ~ '^{_READ[kind]}$' THEN {place_of} END"
+            found += [place_of] * bool(own)
         return f"COALESCE({', '.join(found)}, {node.otherwise})"
-
-    def _place(self, value: str, known: Mapping[str, int]) -> str:
-        """Return the place of a value, NULL for one that is not known."""
-        if len(known) <= MOST_TEXTS:
-            branches = " ".join(f"WHEN {key} THEN {place}" for key, place in known.items())
-            return f"CASE {value} {branches} END"
-        keys, places = ", ".join(known), ", ".join(map(str, known.values()))
-        return f"(ARRAY[{places}])[ARRAY_POSITION(ARRAY[{keys}], {value})]"
 
     def field(self, name: str, value: object) -> str:
         """Return a part of an expression; places are counted from 1."""

@@ -192,9 +192,9 @@ class Program(Struct):
         places, made = segment_places(names), self.available.get(column)
         found: Node = nodes.Segment(column, tuple(places.items()), len(names))
         if made is not None:  # a number
-            known = ((key, place) for key, place in places.items() if isinstance(key, int | float))
-            same = ((made.equals(key), Number(place)) for key, place in known)
-            found = nodes.Case(tuple(same), Number(len(names)))
+            known = {key: at for key, at in places.items() if isinstance(key, int | float)}
+            same = tuple((made.equals(key), Number(at)) for key, at in known.items())
+            found = nodes.Case(same, Number(len(names)))
         return self.bind("segment", found)
 
     def choose(self, name: str, code: Node | None, values: Sequence[Operand]) -> Node:

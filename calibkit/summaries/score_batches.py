@@ -338,6 +338,6 @@ def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Number
 
 def _is_number(column: pl.Series) -> bool:
     kind = column.dtype
-    if kind == pl.Int128:  # which numpy does not have
-        return False
-    return kind.is_integer() or kind.is_float() or kind.is_temporal() or kind == pl.Boolean
+    if kind.is_integer():
+        return kind != pl.Int128  # which numpy does not have
+    return kind.is_float() or kind.is_temporal() or kind == pl.Boolean

@@ -69,6 +69,22 @@ def test_a_column_that_is_read_and_added_is_replaced(
     assert "no difference" in invoke(*line).stderr
 
 
+@pytest.mark.parametrize("to", ["sql", "polars", "python"])
+def test_segments_may_be_what_an_earlier_part_adds(
+    invoke: Invoke, rows: Path, tmp_path: Path, to: str
+) -> None:
+    tree, cut, both = (tmp_path / f"{name}.json" for name in ("tree", "cut", "both"))
+    seen = tmp_path / "seen.parquet"
+    features = ("--features", "uncertainty", "--max-depth", "1", "--min-leaf", "20")
+    assert invoke("hetcal", rows, *features, "-o", tree).code == 0
+    assert invoke("apply", tree, rows, "-o", seen).code == 0
+    fit = ("boundary", seen, "--score", "calibrated", "--uncertainty-bins", "1", "--by", "leaf")
+    assert invoke(*fit, "--method", "st", "--recall", "0.8", "-o", cut).code == 0
+    assert invoke("bundle", tree, f"go={cut}", "-o", both).code == 0
+    line = ("export", both, "--to", to, "--check", rows, "-o", tmp_path / "x.txt")
+    assert "no difference" in invoke(*line).stderr
+
+
 def test_an_export_that_differs_is_not_written(
     invoke: Invoke, model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
