@@ -78,7 +78,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
             weight = _check_sample_weight(sample_weight, X, ensure_non_negative=True)
             if len(np.unique(codes[weight > 0.0])) < 2:
                 raise ValueError("y has one class in the rows whose sample_weight is above 0.")
-        rows, roles, scale = self._training(X, np.asarray(y), weight)
+        rows, roles, scale = self._training(X, self.classes_[codes], weight)
         roles |= {"label": codes[rows], **self._beside(_safe_indexing(X, rows))}
         if weight is not None:
             roles["weight"] = weight[rows]
@@ -145,7 +145,13 @@ class _Binary(ClassifierMixin, BaseEstimator):
         if estimator is None:
             return {"score": np.asarray(_safe_indexing(X, 0, axis=1))}
         if hasattr(estimator, "predict_proba"):
-            return {"score": np.asarray(estimator.predict_proba(X))[:, 1]}
+            found = np.asarray(estimator.predict_proba(X))
+            if found.shape[1] != 2:
+                raise ValueError(
+                    f"predict_proba of {type(estimator).__name__} has the shape {found.shape}; "
+                    "expected two columns: both classes of y have to be in every part that cv makes."
+                )
+            return {"score": found[:, 1]}
         return {"score": np.asarray(estimator.decision_function(X))}
 
     def _beside(self, X: Any) -> dict[str, Any]:
@@ -328,7 +334,10 @@ def _spread(ensemble: Any, X: Any) -> Numbers:
         raise ValueError(
             "uncertainty='spread' needs an ensemble of classifiers, such as a random forest."
         )
-    X = X.to_numpy() if hasattr(X, "to_numpy") else X
+    array = X.to_numpy() if hasattr(X, "to_numpy") else X
     own = getattr(ensemble, "estimators_features_", [slice(None)] * len(members))
-    said = [one.predict_proba(X[:, few])[:, 1] for one, few in zip(members, own, strict=True)]
+    said = [  # a member that was fitted on a frame, as those that vote are, wants one
+        one.predict_proba(X if hasattr(one, "feature_names_in_") else array[:, few])[:, 1]
+        for one, few in zip(members, own, strict=True)
+    ]
     return np.std(said, axis=0)

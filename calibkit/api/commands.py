@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import Asked, P, in_python, options_function, python_function, tell
+from calibkit.api.functions import (
+    Asked,
+    P,
+    in_python,
+    options_function,
+    python_function,
+    python_words,
+    tell,
+)
 from calibkit.models.kinds import doubts_of
 from calibkit.options import simulate as kinds
 from calibkit.options.alpha_cal import AlphaOptions
@@ -18,7 +26,7 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
-from calibkit.options.option import Options
+from calibkit.options.option import Options, names_of
 from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
@@ -213,9 +221,15 @@ def validate(source: Source, options: ValidateOptions) -> Report:
     >>> report.ok, [(one.check, one.column, one.first_rows) for one in report.findings]
     (False, [('missing', 'score', [3]), ('range', 'score', [2])])
     """
+    from msgspec.structs import replace
+
     from calibkit.validation.run import validate
 
-    return validate(options, source)
+    found, names = validate(options, source), names_of(ValidateOptions)
+    found.findings = [
+        replace(one, message=python_words(one.message, names)) for one in found.findings
+    ]
+    return found
 
 
 @python_function(WatchOptions)

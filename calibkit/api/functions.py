@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
 from calibkit.errors import CalibkitError, CalibkitWarning, UsageError, nearest
-from calibkit.options.option import COLUMNS, Option, Options, names_of, options_of
+from calibkit.options.option import Option, Options, names_of, options_of
 from calibkit.options.shared import TextOptions
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
             if frame:
                 return work(*_opened(work.__name__, kind, first, given))
             refuse_unknown(work.__name__, kind, given)
-            return work(kind(*first, **given))
+            return work(_asked(work.__name__, kind, *first, **given))
 
     found: Any = function
     found.__signature__ = _signature(kind, frame=frame)
@@ -116,8 +116,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
 
 def columns_of(kind: type[Options]) -> set[str]:
     """Return the options of a class that name columns, in place of which arrays may be given."""
-    patterns = ("NAME", "PATTERN")
-    return {one.name for one in options_of(kind) if one.group == COLUMNS or one.metavar in patterns}
+    return {one.name for one in options_of(kind) if one.metavar in ("NAME", "PATTERN")}
 
 
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
@@ -131,6 +130,15 @@ def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None
             )
 
 
+def _asked(name: str, kind: Callable[..., Asked], *first: Any, **given: Any) -> Asked:
+    """Return options; what is missing is said of the function, not of their class."""
+    try:
+        inspect.signature(kind).bind(*first, **given)
+    except TypeError as error:
+        raise TypeError(f"{name}: {error}") from None
+    return kind(*first, **given)
+
+
 def _opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
@@ -139,7 +147,7 @@ def _opened(
     from calibkit.runtime.threads import later, warm_up
 
     columns = columns_of(kind)
-    if len(rows) > 1 or (rows and is_array("score", rows[0]) and not isinstance(rows[0], list)):
+    if len(rows) > 1 or (rows and is_array("score", rows[0])):
         named = [role for role in ("score", "scores", "members", "probs") if role in columns][:1]
         arrays = ", ".join(f"{role}=…" for role in [*named, *({"label"} & columns)])
         raise UsageError(
@@ -156,7 +164,7 @@ def _opened(
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
     source = open_frame(frame, dialect=TextOptions(**said).dialect)
-    options = kind(**{**given, **called})
+    options = _asked(name, kind, **{**given, **called})
     later(getattr(options, "workers", 1), warm_up)
     return source, options
 

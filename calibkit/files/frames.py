@@ -17,7 +17,7 @@ import polars as pl
 from calibkit.arrays import Int64s, Numbers
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect, Opening
-from calibkit.files.sources import Source, open_source, series_of
+from calibkit.files.sources import UNREADABLE, Source, open_source, series_of
 
 
 class ArrowStream(Protocol):
@@ -64,7 +64,7 @@ def open_frame(frame: Frame, name: str = "frame", *, dialect: Dialect | None = N
     files = frame if isinstance(frame, list | tuple) else [frame]
     if files and all(isinstance(one, str | os.PathLike) for one in files):
         return open_source([*map(os.fspath, files)], Opening(dialect=dialect or Dialect()))
-    if is_array("score", frame) and not isinstance(frame, list):
+    if is_array("score", frame):
         raise UsageError(f"{name}: is an array; give arrays by name, such as score=… and label=….")
     return Source.from_frame(frame, name, dialect)
 
@@ -81,8 +81,8 @@ def is_array(role: str, value: object) -> bool:
     if value is None or isinstance(value, str | bytes | os.PathLike):
         return False
     if isinstance(value, list | tuple):
-        named = all(isinstance(one, str) for one in value)
-        return not named or role not in (*_STEMS, "uncertainty")
+        named = all(isinstance(one, str | os.PathLike | Mapping) for one in value)
+        return not named or role not in (*_STEMS, "score", "uncertainty", "alpha0")
     if _is_frame(value):
         return role in _STEMS
     return hasattr(value, "__array__")
@@ -150,10 +150,11 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
         shape = np.shape(values)
         if len(shape) == 2 and role in _STEMS:
             matrix = np.asfortranarray(values)
-            return {f"{stem}_{k}": pl.Series(f"{stem}_{k}", one) for k, one in enumerate(matrix.T)}
+            columns = {f"{stem}_{k}": one for k, one in enumerate(matrix.T)}
+            return {name: pl.Series(name, series_of(name, one)) for name, one in columns.items()}
         if len(shape) == 1 and role not in _PATTERNS:
             return {stem: pl.Series(stem, series_of(stem, values))}
-    except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
+    except UNREADABLE as error:
         raise UsageError(f"{role}: {type(values).__name__} is not an array ({error}).") from error
     wanted = "rows x columns" if role in _STEMS else "one value for each row"
     raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")

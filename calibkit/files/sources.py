@@ -138,11 +138,18 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
 
 
 #: What polars and pyarrow raise for frames that they cannot take.
-_UNREADABLE = TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError
+UNREADABLE = TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError
 
 
 def series_of(name: str, values: Any) -> Any:
-    """Return a list as the column that it is; of numbers also one that begins with a whole one."""
+    """Return a list as the column that it is; of numbers also one that begins with a whole one.
+
+    An array of Python objects, such as pandas makes of columns with gaps, is what these are.
+    """
+    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and not hasattr(values, "iloc"):
+        import pyarrow as pa
+
+        return pl.Series(name, pa.array(values, from_pandas=True))
     if not isinstance(values, list | tuple):
         return values
     numbers = all(one is None or isinstance(one, Real) for one in values)
@@ -154,7 +161,7 @@ def _unreadable_column(data: Any) -> str:
     for place, name in enumerate(data.columns if hasattr(data, "iloc") else ()):
         try:
             pl.Series(str(name), data.iloc[:, place])
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             return f"its column {name!r} ({error}): leave it out, or make its values of one type"
     return ""
 
@@ -213,7 +220,7 @@ class Source:
                 frame = pl.DataFrame({name: series_of(name, own) for name, own in data.items()})
             else:
                 frame = pl.DataFrame(data)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             what = _unreadable_column(data) or f"a {type(data).__name__}: {error}"
             raise UsageError(f"{name}: polars cannot read {what}") from error
         if not frame.height:

@@ -424,9 +424,9 @@ def _leaves(content: object) -> Iterator[tuple[Place, Value]]:
 
 def content_of(result: Result) -> Content:
     """Return the content of a result; errors of files as `read_result`."""
-    if isinstance(result, str | os.PathLike):
-        return read_result(os.fspath(result))
-    return dict(result) if isinstance(result, Mapping) else result.as_dict()
+    if isinstance(result, Mapping):
+        return dict(result)
+    return result.as_dict() if hasattr(result, "as_dict") else read_result(os.fspath(result))
 
 
 def read_result(path: str) -> Content:

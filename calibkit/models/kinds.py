@@ -101,7 +101,7 @@ KINDS: Final[dict[str, Kind]] = {}
 #: How models are shown, by kind, and results that are none, by the name of their class.
 VIEWS: Final[dict[str, Callable[[], View]]] = {}
 
-#: What methods of models and results do in Python: ``apply``, ``drift`` and ``html``.
+#: What methods of models and results do in Python: ``apply``, ``drift``, ``html``, ``words``.
 IN_PYTHON: Final[dict[str, Callable[[], Callable[..., Any]]]] = {}
 
 

@@ -161,7 +161,7 @@ class Shown:
             if isinstance(part, str):
                 for option, method in _MORE.items():
                     part = part.replace(option, method)
-                page.parts[place] = part
+                page.parts[place] = IN_PYTHON["words"]()(part)
         return page
 
     def as_dict(self) -> dict[str, Any]:

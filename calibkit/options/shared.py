@@ -185,7 +185,7 @@ class Labelled(Options):
     positive: str | None = of_columns(
         "The value of the label column that is the positive class; all others are negative.",
         "VALUE",
-        read=lambda value, _: str(value).lower() if isinstance(value, bool) else str(value),
+        read=lambda value, _: str(value).lower() if "bool" in type(value).__name__ else str(value),
     )
     unlabelled: Literal["error", "drop"] = of_columns(
         "Rows without a label: refuse the file, or leave them out and say how many.",

@@ -323,7 +323,10 @@ _GAP = 0.12
 
 
 class AxesSheet(Sheet):
-    """A picture on axes that stand already; further panels take a part of their room, below."""
+    """A picture on axes that stand already; further panels take a part of their room, below.
+
+    What was drawn there before stays: lines have the next colours, the legend its entries.
+    """
 
     spread, tall = 1.0, 0.9
 
@@ -334,30 +337,52 @@ class AxesSheet(Sheet):
         box = ax.get_window_extent()
         size = (box.width / figure.dpi, box.height / figure.dpi)
         self._begin(figure, size, to_hex(ax.get_facecolor(), keep_alpha=True))
-        self.main, self._panels = ax, [ax]
+        drawn = {to_hex(line.get_color()) for line in ax.lines} - {to_hex(self.ink)}
+        self.main, self._taken = ax, len(drawn)
+        self._limits = {"xlim": ax.get_xlim(), "ylim": ax.get_ylim()} if drawn else {}
+        self._panels: list[Axes] = vars(ax).setdefault("_calibkit_panels", [ax])
         if title:
             ax.set_title(title)
 
+    def line(self, place: int) -> dict[str, Any]:
+        """Return what tells line `place` from the others, and from those that stood there before."""
+        return super().line(place + self._taken)
+
     def panels(self, *heights: float) -> list[Axes]:
         """Return the axes, and below them as many as asked for, which share their x."""
-        if len(heights) > 1:
+        for below in self._panels[1:]:
+            below.set_autoscaley_on(True)
+        if len(heights) > len(self._panels):
             grid: Any = import_module("mpl_toolkits.axes_grid1")  # a part of matplotlib
             divider = grid.make_axes_locatable(self.main)
-            for height in heights[1:]:
+            for height in heights[len(self._panels) :]:
                 share = f"{100 * height / heights[0]:g}%"
                 below = divider.append_axes("bottom", share, pad=_GAP, sharex=self.main)
                 self._panels.append(below)
             for panel in self._panels[:-1]:
                 panel.tick_params(labelbottom=False)
-        return list(self._panels)
+        return self._panels[: max(1, len(heights))]
 
     def finish(self) -> Any:
         """Thin out ticks, place the legend where it hides least, and return the figure."""
         self.thin_out(self._panels)
+        for axis, (low, high) in self._limits.items():  # as wide as both pictures
+            own = getattr(self.main, f"get_{axis}")()
+            self.main.set(**{axis: (min(low, own[0]), max(high, own[1]))})
         if self._entries:
-            handles, names = zip(*self._entries, strict=True)
+            known = self.main.get_legend()
+            before = zip(known.legend_handles, known.get_texts(), strict=True) if known else ()
+            entries = [(handle, text.get_text()) for handle, text in before] + self._entries
+            shown = {(name, _colour(handle)): (handle, name) for handle, name in entries}
+            handles, names = zip(*shown.values(), strict=True)
             self.main.legend(handles, names, fontsize="small")
         return self.figure
+
+
+def _colour(handle: Any) -> Any:
+    """Return the colour of an entry of a legend: of its topmost line."""
+    top = handle[-1] if isinstance(handle, tuple) else handle
+    return getattr(top, "get_color", str)()
 
 
 #: How many lines of one picture can be told apart.

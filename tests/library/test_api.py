@@ -408,6 +408,32 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda rows: ck.simulate_posterior(), "simulate_posterior: missing .* 'rows'"),
+        (lambda rows: ck.export("boundary.json"), "export: missing .* 'to'"),
+        (lambda rows: ck.watch(rows, model="boundary.json"), "watch: missing .* 'state'"),
+        (lambda rows: ck.gate(rows, "auc<0.5"), "os.PathLike object, not DataFrame"),
+    ],
+)
+def test_what_is_missing_is_said_of_the_function(
+    call: Callable[[pl.DataFrame], object], message: str, rows: pl.DataFrame
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        call(rows)
+
+
+def test_findings_and_summaries_speak_python(rows: pl.DataFrame) -> None:
+    odd = rows.with_columns(label=pl.col("label") * 2, score=pl.col("score") - 3)
+    report = ck.validate(odd)
+    assert "positive=VALUE" in report.findings[0].message + report.findings[1].message
+    assert "scale='logit'" in report.summary()
+    drift = ck.fit_boundary(rows, recall=0.5, method="st").drift(rows, estimate=True)
+    for result in (report, drift):
+        assert not re.search("--[a-z]", result.summary() + result._repr_html_())
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_errors_are_those_of_the_command_line(name: str, rows: pl.DataFrame) -> None:
     kind, message, call = BAD[name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -98,6 +99,29 @@ def test_frames_of_several_columns_keep_their_names() -> None:
     assert frame.columns == ["age", "town", "prob_cat", "prob_dog", "score"]
 
 
+def test_arrays_of_objects_are_what_they_hold() -> None:
+    wanted = ck.fit_calibrator(score=[0.1, 0.9, 0.4, 0.6], label=[0, 1, 0, 1], method="platt")
+    for label in ([0, 1, 0, 1], [False, True, False, True], [0, 1, 0, 1, None, np.nan]):
+        score = np.array([0.1, 0.9, 0.4, 0.6, 0.5, 0.5][: len(label)], dtype=object)
+        with warnings.catch_warnings(action="ignore"):
+            found = ck.fit_calibrator(
+                score=score, label=np.array(label, dtype=object), method="platt", unlabelled="drop"
+            )
+        assert (found.a, found.b) == (wanted.a, wanted.b)
+    mixed = np.array([[1, "a"], [2.5, None]], dtype=object)
+    assert made(features=mixed)[0].dtypes == [pl.Float64, pl.String]
+    with pytest.raises(ck.UsageError, match="label: ndarray is not an array"):
+        made(label=np.array([1, "a"], dtype=object))
+
+
+def test_a_class_is_named_by_a_number_of_numpy(rows: pl.DataFrame) -> None:
+    found = ck.fit_calibrator(rows, method="platt", positive=np.int64(1))  # type: ignore[arg-type]
+    assert found == ck.fit_calibrator(rows, method="platt", positive="1")
+    flags = rows.with_columns(pl.col("label").cast(pl.Boolean))
+    found = ck.fit_calibrator(flags, method="platt", positive=np.True_)  # type: ignore[arg-type]
+    assert found.columns["label"].positive == "true"
+
+
 def test_names_are_no_arrays() -> None:
     frame = {"score": SCORE}
     roles = {"score": "p", "features": ["a", "b*"], "members": ("s_*",), "label": None}
@@ -106,6 +130,15 @@ def test_names_are_no_arrays() -> None:
     assert is_array("label", ["no", "yes"])
     assert not is_array("scores", ["new", "old"])
     assert not is_array("test", pl.DataFrame(frame))
+
+
+def test_one_name_of_several_is_no_array() -> None:
+    votes = ck.simulate_raters(300, raters=3, seed=1)
+    votes = ck.fit_alpha(votes).apply(votes)
+    named = ck.evaluate(votes, probs="prob_*", counts="count_*", alpha0=["alpha0"])
+    assert named == ck.evaluate(votes, probs="prob_*", counts="count_*", alpha0="alpha0")
+    assert not any(is_array(role, ["a"]) for role in ("score", "uncertainty", "features"))
+    assert is_array("label", ["a"])
 
 
 def test_arrays_stand_beside_a_frame() -> None:
@@ -193,6 +226,21 @@ def test_other_frames_come_back_as_their_like(rows: pl.DataFrame, model: ck.Boun
     assert list(arrays) == wanted.columns
     assert all(isinstance(values, np.ndarray) for values in arrays.values())
     np.testing.assert_array_equal(arrays["decision"], wanted["decision"].to_numpy())
+
+
+def test_several_files_and_a_list_of_rows_are_frames(
+    rows: pl.DataFrame, model: ck.BoundaryModel, tmp_path: Path
+) -> None:
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for file in files:
+        rows.write_parquet(file)
+    wanted = model.apply(rows)
+    assert model.apply(files).equals(pl.concat([wanted, wanted]))
+    assert model.apply([str(file) for file in files]).height == 2 * rows.height
+    assert model.apply(rows.to_dicts()).equals(wanted)
+    for frame in ([0.1, 0.9], [rows, rows]):
+        with pytest.raises(ck.UsageError, match="takes a frame, and all else by keyword"):
+            ck.fit_calibrator(frame)
 
 
 def test_a_column_that_is_written_over_comes_last(rows: pl.DataFrame) -> None:

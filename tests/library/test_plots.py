@@ -255,6 +255,23 @@ def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
 
 
+def test_a_second_picture_joins_the_first(pyplot: Any) -> None:
+    _, ax = pyplot.subplots()
+    ax.plot([0, 2], [0, 0], color="red")
+    for rows in (scored(), scored().head(200), scored().head(150)):
+        ck.plot.reliability(rows, ax=ax)
+    colours = [line.get_color() for line in ax.lines if line.get_linestyle() == "None"]
+    assert colours == list(style.COLOURS[1:4])
+    below = [one for one in ax.figure.axes if one is not ax]
+    assert len(below) == 1
+    assert below[0].get_ylim()[1] > 20
+    said = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert said.count("calibrated") == 1
+    assert said.count("isotonic regression (CORP)") == 3
+    assert ax.get_xlim()[1] > 2.0
+    assert ck.plot.roc(scored(), ax=ax) is ax  # which has one panel
+
+
 def test_models_are_drawn_as_files_are(pyplot: Any) -> None:
     model = ck.fit_boundary(scored(), precision=0.7, method="st", folds=0)
     shown = plots.points(source_of(scored()), RocOptions(boundary=model))

@@ -14,13 +14,14 @@ import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.datasets import make_classification
-from sklearn.ensemble import BaggingClassifier, RandomForestClassifier
+from sklearn.ensemble import BaggingClassifier, RandomForestClassifier, VotingClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, precision_score
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -144,6 +145,14 @@ def test_the_spread_of_an_ensemble_is_an_uncertainty(blobs: tuple[Any, Any]) -> 
             BoundaryClassifier(estimator, uncertainty="spread").fit(x, y)
 
 
+def test_members_that_want_a_frame_get_it(blobs: tuple[Any, Any]) -> None:
+    frame = pl.DataFrame(blobs[0]).to_pandas()
+    by_name = make_pipeline(ColumnTransformer([("own", "passthrough", ["column_0"])]), GaussianNB())
+    both = VotingClassifier([("a", by_name), ("b", GaussianNB())], voting="soft")
+    made = BoundaryClassifier(both, recall=0.9, method="st", uncertainty="spread")
+    assert set(made.fit(frame, blobs[1]).predict(frame)) == {0, 1}
+
+
 def test_parts_of_the_feature_space_have_maps_of_their_own() -> None:
     rows = ck.simulate_partitions(4_000, seed=1)
     frame = rows.select("score", "^feature_.*$").to_pandas()
@@ -210,6 +219,11 @@ def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
         ScoreCalibrator().fit(x, np.ones(len(x)))
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         ScoreCalibrator().fit(x, y, sample_weight=np.full(len(x), -1.0))
+    several = FrozenEstimator(GaussianNB().fit(x, np.arange(len(x)) % 3))
+    with pytest.raises(ValueError, match="expected two columns"):
+        BoundaryClassifier(several, recall=0.5).fit(x, y)
+    with pytest.raises(ValueError, match="expected two columns"):  # a part without positives
+        BoundaryClassifier(GaussianNB(), cv=KFold(2)).fit(x, np.arange(len(x)) == 0)
     with pytest.raises(ValueError, match="minimum of 2"):
         HeterogeneousCalibrator().fit(x, y)
     with pytest.raises(ValueError, match="inconsistent numbers"):
