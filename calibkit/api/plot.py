@@ -70,6 +70,10 @@ auc_lift = _drawn(kinds.AucLiftOptions)
 _nights = _drawn(kinds.WatchPlotOptions)
 
 
+def __dir__() -> list[str]:
+    return sorted(name for name in globals() if name.replace("_", "-") in kinds.KINDS)
+
+
 @functools.wraps(_nights)
 def watch(frame: Any = None, **options: Any) -> Axes:
     """Draw nights, or those of the files of states."""

@@ -28,6 +28,7 @@ from calibkit.options.calibrate import CalibrateOptions
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import Options
+from calibkit.options.plot import KINDS
 from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import DriftOptions, WatchOptions
@@ -84,6 +85,10 @@ def test_the_public_names_are_these() -> None:
     assert (Path(ck.__file__).parent / "py.typed").exists()
     with pytest.raises(AttributeError, match="no attribute 'fit'"):
         ck.fit  # noqa: B018
+
+
+def test_pictures_are_all_that_plot_shows() -> None:
+    assert dir(ck.plot) == sorted(kind.replace("-", "_") for kind in KINDS)
 
 
 def test_importing_loads_nothing_heavy() -> None:
