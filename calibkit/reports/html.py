@@ -76,8 +76,8 @@ def joined(parts: Iterable[object]) -> Markup:
 
 
 def paragraphs(lines: Iterable[str], **attributes: str) -> Markup:
-    """Return a paragraph for each line of text."""
-    return joined(tag("p", line, **attributes) for line in lines)
+    """Return a paragraph for each line of text, which breaks before no ``%``."""
+    return joined(tag("p", line.replace(" %", "\u00a0%"), **attributes) for line in lines)
 
 
 def number(value: float | None, *, signed: bool = False) -> str:

@@ -48,7 +48,7 @@ class Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if "style" in self.open:
             return
-        self.text += data
+        self.text += data.replace("\xa0", " ")
         if any(re.fullmatch("h[1-6]", tag) for tag in self.open):
             self.headings[-1] += data
 
@@ -183,6 +183,7 @@ def test_numbers_have_four_digits_and_a_true_minus() -> None:
     shown = [html.number(value) for value in (1234567, 0.123456, -2.0, 123456.789, 1e-9, None)]
     assert shown == ["1,234,567", "0.1235", "−2", "123,500", "1e−09", "–"]
     assert html.number(0.5, signed=True) == "+0.5"
+    assert html.paragraphs(["69 % of"]) == "<p>69\u00a0% of</p>"  # on one line
 
 
 @pytest.mark.usefixtures("by_hand")

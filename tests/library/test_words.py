@@ -87,7 +87,7 @@ def test_a_model_says_in_one_line_on_a_page_and_as_text_what_it_is(
     assert repr(model).startswith(f"<{type(model).__name__}: ")
     assert "\n" not in repr(model)
     assert len(repr(model)) < 120
-    assert model.summary() + "\n" == invoke("show", path).stdout.decode()
+    assert model.summary() + "\n" == python_words(invoke("show", path).stdout.decode())
     page = model._repr_html_()
     assert page.startswith("<p>")
     assert page.count("<table>") == page.count("</table>") <= 3
