@@ -200,7 +200,8 @@ class Findings:
         try:
             return work()
         except DataError as error:
-            said = error.message
+            said = error.message.removeprefix(f"{error.file}: ")
+            said = said.removeprefix(f"column {error.column!r}: ")  # a finding has both already
             if isinstance(error, OffendingRows):
                 value = f" (value {error.value})" if error.value not in ("None", "") else ""
                 value = "" if f"({error.value}" in error.problem else value

@@ -135,6 +135,12 @@ def test_what_is_wrong_is_found(name: str) -> None:
     )
 
 
+def test_a_finding_names_its_place_once() -> None:
+    (finding,) = ck.validate(good(), positive="x").findings
+    assert finding.message.startswith("no row has the positive class 'x'")
+    assert (finding.file, finding.column) == ("frame", "label")
+
+
 def test_rows_that_are_there_twice() -> None:
     rows = good(50)
     twice = pl.concat([rows, rows[[3, 3, 7]]])
@@ -150,7 +156,7 @@ def test_rows_that_are_there_twice() -> None:
     [
         (lambda p: p * 100, "percentages"),
         (lambda p: p * 8 - 4, "logits"),
-        (lambda p: p * 900, "--scale"),
+        (lambda p: p * 900, "scale="),
     ],
 )
 def test_another_scale_is_guessed(shift: Callable[[pl.Expr], pl.Expr], advice: str) -> None:
