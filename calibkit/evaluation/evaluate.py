@@ -71,8 +71,10 @@ def evaluate_rows(
     compared = [name for name in ranked if metrics.METRICS[stem(name)].compared]
     decided = decisions.names(options.chosen)
     check_names(options.tops, rows.segments)
+    counted = options.weight_kind == "frequency" and options.prevalence is None
+    times = rows.weight if counted and rows.weight is not None else rows.times
     for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
-        small = part.small(options.min_rows, rows.times)
+        small = part.small(options.min_rows, times)
         views: list[View] = []
         for name, score in rows.scores.items():
             more = {"base_rate": rows.base_rate, "baseline": views[0] if views else None}

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers, rows_by_group
+from calibkit.arrays import Bools, Floats, Numbers, rows_by_group
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
 from calibkit.measures import metrics
@@ -23,6 +23,7 @@ from calibkit.measures.metrics import signature
 from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Number
 from calibkit.measures.views import View, signed
 from calibkit.models.model import Range
+from calibkit.numerics.sums import exact_sum
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Share, needs
 from calibkit.summaries.tally import count_rows
@@ -153,11 +154,12 @@ class Slice(Struct, frozen=True):
         """Return the slice of a column."""
         return values if self.rows is None else values[self.rows]
 
-    def small(self, least: int, times: Int64s | None = None) -> bool:
+    def small(self, least: int, times: Numbers | None = None) -> bool:
         """Return whether it is a segment with fewer rows than `least`, each once or so many times."""
         if not self.segment or self.rows is None:
             return False
-        return int(self.rows.size if times is None else times[self.rows].sum()) < least
+        own = None if times is None else times[self.rows].astype(np.float64)
+        return (self.rows.size if own is None else exact_sum(own)) < least
 
 
 def top_rows(values: Numbers, weight: Floats | None, shares: Sequence[Share]) -> list[Bools]:

@@ -147,7 +147,8 @@ def _by_slopes(
     if math.isfinite(high):
         width = high - low
         share = min(max((value - low) / width, 0.0), 1.0)
-        rarer = min(tp + fn, fp + tn) or tp + fn + fp + tn
+        whole = tp + fn + fp + tn
+        rarer = (min(tp + fn, fp + tn) or whole) * found.row_size(cells.sum("tp fp fn tn")) / size
         if reach:
             ends = on_scale(share, reach / width, "logit")
         else:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures.result import Interval
 from calibkit.measures.views import DEFINED, Sample, Scale, Slice, View, once
 from calibkit.numerics.bounds import score_limits
@@ -98,10 +98,9 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
             own = sample.label == value
             if total := exact_sum(weight[own]):
                 sums[own] -= weight[own] * (exact_sum(sums[own]) / total)
-    units = sums.size if weight is None else int(np.count_nonzero(weight))
     if sample.group is not None:
         sums = group_sums(sums, sample.group)
-        units = sums.size
+    units = sample.units
     return exact_sum(sums, sums) * units / max(units - 1, 1)
 
 
@@ -158,8 +157,8 @@ class IntervalOptions(Struct, frozen=True, kw_only=True):
 
     def level(self, sample: Sample) -> Level | None:
         """Return how far intervals reach for some rows; None where these are too few for any."""
-        units = None if sample.group is None else int(distinct_values(sample.group).size)
-        few = sample.rows < 2 or (units is not None and units < 2)
+        units = None if sample.group is None else sample.units
+        few = min(sample.held.rows, sample.units) < 2
         return None if few else Level(self.confidence, units)
 
 
@@ -176,7 +175,7 @@ def effective_rows(rate: float, variance: float, sample: Sample) -> float:
     """
     if variance > 0.0 and 0.0 < rate < 1.0:
         return rate * (1.0 - rate) / variance
-    weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
+    weight = sample.weights
     if sample.group is not None:
         weight = group_sums(weight, sample.group)
     return exact_sum(weight) ** 2 / exact_sum(weight, weight)

@@ -136,11 +136,11 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
-    sample = view.sample
+    sample = view.sample.held
     hits = sample.label if sample.times is None else sample.times[sample.label == 1]
     positives = int(hits.sum())
     if name == "auc":
-        return 2 <= positives <= view.sample.rows - 2
+        return 2 <= positives <= sample.rows - 2
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 
@@ -159,7 +159,7 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
         return None
     if name in ("auc", "average_precision") and value in (0.0, 1.0):
         # Every pair agrees: no spread to be seen, yet few rows prove little.
-        rows = min(view.positives, view.negatives or view.positives) * view.unit.size
+        rows = min(view.positives, view.negatives or view.positives) * view.rows_each
         return influence.wilson(value, rows, level)
     reach = level.reach * math.sqrt(influence.variance(name, view))
     if name == "auc":

@@ -37,7 +37,7 @@ def _auc(view: View, block: int) -> Shares:
     shares = filled(view, block, kernels.delong_shares, *view.starts[block], *classes)
     found = []
     for own, units in zip(shares, classes, strict=True):
-        n = view.unit.size * units
+        n = view.rows_each * units
         # A class of one row has no variance to be seen; what it has is at most that of two.
         found.append((own - centre) * (math.sqrt(n / max(n - 1.0, 1.0)) / units))
     return found[0], found[1]

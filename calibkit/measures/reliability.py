@@ -256,7 +256,7 @@ def debiased_calibration_error(view: View) -> float | None:
     held = found.count > 0
     rates = (found.positive[held] / found.count[held]).tolist()
     for (count, gap), rate in zip(found.gaps(), rates, strict=True):
-        rows = view.unit.amount(float(count))
+        rows = view.rows_each * count
         if rows > 1:
             terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
     return math.sqrt(max(0.0, math.fsum(terms) / view.total))

@@ -20,7 +20,7 @@ from msgspec import Struct
 from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.measures.influence import IntervalOptions, entries, group_sums
 from calibkit.measures.reliability import bins_of, smooth_calibration_error
-from calibkit.measures.views import Slice, View
+from calibkit.measures.views import View
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps
@@ -94,7 +94,7 @@ class Statistics:
         size = kernels.fill_cells(score, view.count, view.positive, breaks, least, room)
         rows = room[:size, 0] + room[:size, 1]
         #: Positive and negative rows of each cell, its mean score, the entry of the tally after it.
-        self.table = room[:size, :2] * view.unit.size
+        self.table = room[:size, :2] * view.rows_each
         self.score = np.divide(room[:size, 2], rows, out=np.zeros(size), where=rows > 0)
         self.ends = room[:size, 3].astype(np.int64)
         self.share = 1.0
@@ -149,7 +149,7 @@ def _independent(view: View, ends: Int64s) -> Floats:
     if probability is None or not view.by_rows:
         return np.ones(parts)
     part = _places(view, ends)
-    weight = np.ones(sample.label.size) if sample.weight is None else sample.weight
+    weight = sample.weights * (view.rows_each / view.unit.size)
     residual = sample.label.astype(np.float64) - probability[entries(view)]
     mass = exact_group_sums(weight, part, parts)
     total = exact_group_sums(weight, part, parts, times=residual)
@@ -270,16 +270,16 @@ class Units(Struct, frozen=True):
         return tables
 
 
-def units_of(data: Slice, cell: tuple[Int64s, ...]) -> Units:
+def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
     """Return the units of some rows; each has its number by what it is, not by where it stands.
 
     Rows by themselves that stand in the same cells with one label are one unit, whose number has the
     mean and variance of the sum of its rows' own: of weights that count rows their sum, of sampling
     weights the square of their sum over the sum of their squares.
     """
-    sample = data.sample
+    sample = view.sample
     label = sample.label.astype(np.int64)
-    weight = np.ones(label.size) if sample.weight is None else sample.weight
+    weight = sample.weights * (view.rows_each / view.unit.size)
     if sample.group is not None:
         group, order = sample.group, np.arange(label.size)
         if (weight != np.rint(weight)).any():  # whose sums are rounded: in one order
@@ -294,7 +294,7 @@ def units_of(data: Slice, cell: tuple[Int64s, ...]) -> Units:
     first, sorted_weight = order[starts], weight[order]
     total = np.add.reduceat(sorted_weight, starts)
     each = np.ones(starts.size)
-    if data.sampled:
+    if view.sampled:
         square = np.add.reduceat(sorted_weight * sorted_weight, starts)
         each = np.divide(square, total, out=np.zeros(starts.size), where=total > 0)
     mean = np.divide(total, each, out=np.zeros(starts.size), where=each > 0)

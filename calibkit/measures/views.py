@@ -50,6 +50,23 @@ class Sample(Struct, frozen=True):
         """How many rows there are, whatever they weigh."""
         return int(self.label.size if self.times is None else self.times.sum())
 
+    @property
+    def held(self) -> Sample:
+        """The rows that weigh something."""
+        weight = self.weight
+        return self if weight is None or weight.all() else self.rows_of(weight > 0.0)
+
+    @property
+    def units(self) -> int:
+        """How many rows there are that weigh something, or groups of them."""
+        held = self.held
+        return held.rows if held.group is None else int(np.count_nonzero(np.bincount(held.group)))
+
+    @property
+    def weights(self) -> Floats:
+        """What each row weighs."""
+        return np.ones(self.label.size) if self.weight is None else self.weight
+
     def rows_of(self, kept: Numbers) -> Sample:
         """Return some of the rows, by a mask or by their numbers."""
         columns = {name: own for name, own in asdict(self).items() if own is not None}
@@ -78,6 +95,15 @@ class Slice(Struct, frozen=True, kw_only=True):
         """Whether rows are no units of their own that a tally could count."""
         return self.sample.group is not None or self.sampled
 
+    def row_size(self, total: int) -> float:
+        """Return how many rows, by whose number noise is told, one of so many units in all is.
+
+        Sampling weights may have any scale: all units together are the rows that there are.
+        """
+        if self.settings.weight_kind == "sampling" and self.sample.weight is not None and total:
+            return self.sample.held.rows / total
+        return self.unit.size
+
 
 class View(Slice, frozen=True, kw_only=True, dict=True):
     """One score in one slice."""
@@ -105,6 +131,11 @@ class View(Slice, frozen=True, kw_only=True, dict=True):
     def negatives(self) -> int:
         """All negative rows, in units."""
         return self.total - self.positives
+
+    @cached_property
+    def rows_each(self) -> float:
+        """How many rows a unit is; see `row_size`."""
+        return self.row_size(self.total)
 
     @cached_property
     def memory(self) -> dict[tuple[Any, ...], Any]:

@@ -80,6 +80,13 @@ class Tally(Struct, frozen=True, dict=True):
     classes: ClassWeights = AS_THEY_ARE
     squares: Int64s = _NO_SQUARES
     square_unit: float = 1.0
+    #: How many rows a unit of sampling weights is, which may have any scale; 0: what it is worth.
+    rows_each: float = 0.0
+
+    @property
+    def row_size(self) -> float:
+        """How many rows, by whose number noise is told, a unit is."""
+        return self.rows_each or self.unit.size
 
     @cached_property
     def level_totals(self) -> Int64s:

@@ -128,3 +128,83 @@ def test_segments_count_positives_as_their_weights_do() -> None:
     )
     assert written.groups and weighed.groups
     assert list(written.groups) == list(weighed.groups)
+
+
+def weighed_rows(scale: float) -> pl.DataFrame:
+    draw = np.random.default_rng(7)
+    weight = scale * draw.choice([0.5, 1.0, 3.0], 300)
+    likely = pl.col("score") > pl.Series(draw.random(300))
+    return rows(6, 300).with_columns(weight=weight, u=pl.col("uncertainty") % 7 / 7, label=likely)
+
+
+DRAWN = {
+    "ece",
+    "ace",
+    "mce",
+    "ece_debiased",
+    "smooth_ece",
+    "miscalibration",
+    "discrimination",
+    "pr_auc",
+}
+
+SAMPLING: dict[str, Any] = {"weight": "weight", "weight_kind": "sampling"}
+
+
+@pytest.mark.parametrize("scale", [1 / 4, 64, 0.001])
+@pytest.mark.parametrize("groups", [None, "uncertainty"])
+def test_sampling_weights_may_have_any_scale(scale: float, groups: str | None) -> None:
+    counts = {"count", "positives", "tp", "fp", "fn", "tn", "selected"}
+    asked: dict[str, Any] = SAMPLING | {"groups": groups, "threshold": 0.5, "by": "g"}
+    one, other = (ck.evaluate(weighed_rows(own), **asked, min_rows=9) for own in (1.0, scale))
+    for part, values in one.metrics["score"].items():
+        for name in values.keys() - counts:
+            value = other.metrics["score"][part][name]
+            assert values[name] == pytest.approx(value, abs=2e-6), (part, name)
+        for name, ends in one.intervals["score"][part].items():
+            found = other.intervals["score"][part][name]
+            if scale == 0.001 and name in DRAWN:  # weights are rounded: other numbers are drawn
+                continue
+            assert ends.low == pytest.approx(found.low, abs=1e-9), (part, name)
+            assert ends.high == pytest.approx(found.high, abs=1e-9), (part, name)
+
+
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+@pytest.mark.parametrize("uncertainty", ["u", ["u", "amount"]])
+def test_a_surface_is_the_same_for_sampling_weights_of_any_scale(uncertainty: Any) -> None:
+    asked: dict[str, Any] = {"recall": 0.5, "method": "logistic", "uncertainty": uncertainty}
+    one, other = (
+        ck.fit_boundary(weighed_rows(scale), **asked, **SAMPLING, folds=0)
+        for scale in (1.0, 2.0**-20)
+    )
+    assert one.score_thresholds == other.score_thresholds
+    assert one.coefficients == other.coefficients
+
+
+@pytest.mark.parametrize("groups", [None, "group"])
+@pytest.mark.parametrize("kind", ["frequency", "sampling"])
+def test_rows_that_weigh_nothing_are_none(groups: str | None, kind: str) -> None:
+    frame = rows(8, 20).with_columns(weight=pl.lit(1.5), group=pl.int_range(20) // 2)
+    nothing = frame.with_columns(weight=pl.lit(0.0), group=pl.int_range(100, 120))
+    asked: dict[str, Any] = {"weight": "weight", "weight_kind": kind, "groups": groups}
+    one, other = (
+        ck.evaluate(found, **asked, threshold=0.5) for found in (frame, pl.concat([frame, nothing]))
+    )
+    for part, intervals in one.intervals["score"].items():
+        for name, ends in intervals.items():
+            if groups is None or name not in DRAWN:  # groups are drawn by their numbers
+                assert ends == other.intervals["score"][part][name], (part, name)
+
+
+def test_segments_have_as_many_rows_as_their_weights_say() -> None:
+    frame = rows(9, 60).filter(pl.col("g") != "c").with_columns(weight=pl.lit(5))
+    written = pl.concat([frame] * 5)
+    least = int(written["g"].value_counts()["count"].min()) + 1  # type: ignore[arg-type]
+    for asked in (least, least - 1):
+        weighed = ck.evaluate(frame, by="g", weight="weight", min_rows=asked, intervals=False)
+        counted = ck.evaluate(written, by="g", min_rows=asked, intervals=False)
+        nulls = [
+            {part: values["auc"] is None for part, values in one.metrics["score"].items()}
+            for one in (weighed, counted)
+        ]
+        assert nulls[0] == nulls[1]

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibkit as ck
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.goals import CountGoal, tally_totals
 from calibkit.methods.boundary.solvers import gap
@@ -178,3 +179,21 @@ def test_a_gap_that_does_not_bind_changes_nothing(
     found, free = gap.find(tally, goal), METHODS["exact"].find(tally, goal.goal)
     assert (found.selected, found.true_positives) == (free.selected, free.true_positives)
     assert found.proven == free.proven
+
+
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+@pytest.mark.parametrize("unit", [0.1, 0.7, 1_000_000_007])
+def test_a_gap_is_kept_in_whatever_weights_are_counted(unit: float) -> None:
+    """Of units that are small beside their sum, and of large weights, products exceed 64 bits."""
+    score = [0.2, 0.8, 0.5, 0.5, 0.2, 0.8, 0.5, 0.8]
+    label, by = [0, 1, 0, 1, 0, 1, 0, 1], [*"babbbbba"]
+    weight = np.array([3, 11, 11, 11, 11, 3, 11, 11])
+    asked = {"method": "exact", "max_gap": "recall:0.25", "min_group_positives": 0, "folds": 0}
+    one, other = (
+        ck.fit_boundary(score=score, label=label, by=by, weight=own, fpr=0.5, **asked)
+        for own in (weight, weight * unit)
+    )
+    assert one.fit.gap is not None and other.fit.gap is not None
+    assert one.fit.gap.in_sample == pytest.approx(3 / 14)
+    assert other.fit.gap.in_sample == pytest.approx(3 / 14)
+    assert one.fit.in_sample.recall == pytest.approx(other.fit.in_sample.recall)

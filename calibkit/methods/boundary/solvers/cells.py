@@ -107,7 +107,7 @@ def fit_cells(
 
 def _score_bins(tally: Tally, bins: int, excluded: int = -1) -> tuple[Floats, Floats, Int64s]:
     """Return rows and positive rows of each entry, and its bin of the score, of equal positives."""
-    kept = tally.unit.size * (np.ones(tally.score.size) if excluded < 0 else tally.part != excluded)
+    kept = tally.row_size * (np.ones(tally.score.size) if excluded < 0 else tally.part != excluded)
     count, positive = tally.count * kept, tally.positive * kept
     seen = np.cumsum(positive) - positive
     place = np.minimum(bins * seen / (positive.sum() or 1.0), bins - 1)

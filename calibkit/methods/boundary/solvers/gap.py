@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -121,8 +120,9 @@ class Segment(Struct, frozen=True):
         """Return the choices whose rate lies in a closed range."""
         if not self.whole:
             return slice(0, self.counted.size)
-        first = bisect_left(self.counted, low * self.whole)
-        return slice(first, bisect_right(self.counted, high * self.whole))
+        ends = math.ceil(low * self.whole), math.floor(min(high, Fraction(1)) * self.whole)
+        first = np.searchsorted(self.counted, ends[0])
+        return slice(int(first), int(np.searchsorted(self.counted, ends[1], side="right")))
 
     def reach(self, low: Fraction, high: Fraction) -> tuple[Floats, Floats]:
         """Return rows and positives of choices that span all whose rate lies in a range."""

@@ -151,7 +151,7 @@ class _Fit:
         self._measure(s)
         rows = self.moments[:, 0]
         self.rows, self.positives = float(rows.sum()), float(self.moments[:, 3].sum())
-        self.ridge = 1.0 / (self.rows * tally.unit.size) if self.rows else 0.0
+        self.ridge = 1.0 / (self.rows * tally.row_size) if self.rows else 0.0
         self.ranks: Floats = (np.cumsum(rows) - rows + rows / 2) / (self.rows or 1.0)
 
     def _measure(self, s: Numbers) -> None:

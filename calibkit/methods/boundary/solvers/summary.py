@@ -181,7 +181,10 @@ def count_at(
     """Count rows at their levels, and what they are worth; see `count_rows` for the others."""
     if values is not None:
         more |= {"gain": values.gain, "gain_unit": values.unit}
-    return count_rows(rows.score, level, rows.labels, levels, weight=rows.weight, **more)
+    tally = count_rows(rows.score, level, rows.labels, levels, weight=rows.weight, **more)
+    if not rows.options.sampled or rows.weight is None:
+        return tally
+    return replace(tally, rows_each=np.count_nonzero(rows.weight) / tally_totals(tally).rows)
 
 
 def count_over(
