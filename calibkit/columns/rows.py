@@ -574,13 +574,15 @@ def _equal(column: pl.Series, positive: str) -> pl.Series:
     try:
         number = Decimal(positive.strip())
     except InvalidOperation:
+        number = Decimal("nan")
+    if number.is_nan():
         return column.is_null()
     if kind.is_float():
         return column.eq(pl.Series([float(number)], dtype=pl.Float64).cast(kind))
     if kind.is_decimal():
         return column.cast(pl.Float64) == float(number)
     lowest, highest = cast(int, column.min()), cast(int, column.max())
-    if not number.is_finite() or not lowest <= number <= highest or number % 1:
+    if not lowest <= number <= highest or number != number.to_integral_value():
         return column.is_null()
     return column == int(number)
 

@@ -249,9 +249,10 @@ class Source:
         """
         for name in columns:
             if name not in self.schema:
-                old = self._alike(name, role)
+                old, named = self._alike(name, role), dict(self.as_named)
                 self._put(table.renamed(old, name) for table in self._tables)
-                self.as_named = {**self.as_named, name: old}
+                named[name] = named.pop(old, old)  # the inputs' own name, by whatever way
+                self.as_named = {new: own for new, own in named.items() if new != own}
                 self.remarks += [one for one in self.noted.lines if one not in self.remarks]
             if role == "column":
                 continue
@@ -328,7 +329,8 @@ class Source:
     @property
     def told(self) -> Told | None:
         """How the text of the columns that were read was read; None where nothing was told."""
-        numbers = [name for name in self._used if self.schema[name].is_numeric()]
+        # A column that was read under two names has the last one.
+        numbers = [name for name in self._used if self.schema.get(name, pl.Null()).is_numeric()]
         own = {self.as_named.get(name, name) for name in numbers}
         found = list[tuple[str, Told | None]]()
         for table in self._tables:

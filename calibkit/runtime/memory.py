@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
+from fractions import Fraction
 from pathlib import Path
 from typing import Final
 
@@ -103,7 +104,7 @@ def size_in_bytes(text: str, option: str) -> int:
     if found is None:
         raise UsageError(f"{option} is {text!r}; expected a size such as 500MB or 2GB.")
     number, unit, binary = found.groups()
-    size = int(float(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
+    size = int(Fraction(number) * (1024 if binary else 1000) ** _POWERS[unit.lower()])
     if not size:
         raise UsageError(f"{option} is {text!r}; expected more than nothing, such as 500MB.")
     return size

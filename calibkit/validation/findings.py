@@ -140,6 +140,8 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
         named = listed(getattr(options, role))
         source.require(named, f"--{role}")
         found[role] = named or [one for one in _ALWAYS if one == role and one in source.schema]
+    if options.positive is not None:
+        source.as_written(found["label"])
     taken = {name for columns in found.values() for name in columns}
     for role, option, default in _PATTERNS:
         patterns = listed(getattr(options, option))

@@ -148,7 +148,8 @@ def _parameter(option: Option) -> inspect.Parameter:
 # An output that is one of the inputs is refused before anything is read ----------------------------
 
 #: What stands in the help for a file that is read, and for one that is written if its group says so.
-_READ = ("INPUT", "MODEL", "[NAME=]MODEL", "STATE...", "A.json", "B.json", "FILE")
+_NAMED = "[NAME=]MODEL"
+_READ = ("INPUT", "MODEL", _NAMED, "STATE...", "A.json", "B.json", "FILE")
 _WRITTEN = ("OUTPUT", "FILE", "FILE.html")
 
 #: The option of commands whose result is a table.
@@ -159,8 +160,19 @@ Identity = tuple[int, int]
 
 
 def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
-    """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection."""
+    """Raise a `UsageError` where an output is one of the inputs: by any name, link or redirection.
+
+    And where two inputs are standard input.
+    """
     known = [(option, typed.get(option.name)) for option in options if typed.get(option.name)]
+    read = [
+        (option.metavar, name)
+        for option, value in known
+        if (option.path or option.metavar in _READ) and option.group != OUTPUT
+        for name in ([value] if isinstance(value, str) else value or [])
+    ]
+    if sum(name == "-" or (kind == _NAMED and name.endswith("=-")) for kind, name in read) > 1:
+        raise UsageError("standard input (-) can be read once only; name it once.")
     outputs = [
         str(value)
         for option, value in known
@@ -172,12 +184,6 @@ def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None
     folders = [output for output in outputs if os.path.isdir(output)]  # noqa: PTH112
     if not written and not folders:
         return
-    read = [
-        (option.metavar, name)
-        for option, value in known
-        if (option.path or option.metavar in _READ) and option.group != OUTPUT
-        for name in ([value] if isinstance(value, str) else value or [])
-    ]
     for _, name in read:
         for path in _files(name):
             output = written.get(_identity(path))

@@ -169,11 +169,6 @@ class DiffLine(Gated):
     as_json: Annotated[bool, Results] = False
     quiet: Annotated[bool, Voice] = False
 
-    def check(self) -> None:
-        """Refuse standard input twice."""
-        if self.first == self.second == "-":
-            raise UsageError("standard input can be one of the two files only.")
-
 
 @declare.command
 def diff(line: DiffLine) -> None:

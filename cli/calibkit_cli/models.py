@@ -129,12 +129,6 @@ class BundleLine(Options):
     quiet: Annotated[bool, Voice] = False
     warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
-    def check(self) -> None:
-        """Refuse standard input twice."""
-        paths = [path for _, path in self.models]
-        if paths.count("-") > 1:
-            raise UsageError("standard input (-) can be read once only; name it once.")
-
 
 @declare.command
 def bundle(line: BundleLine) -> None:

@@ -107,7 +107,7 @@ def check_paths(options: Options, line: StateLine, console: Console) -> None:
     """Refuse standard input that would be read twice."""
     # What goes into a state of rows is read more than once.
     again = line.partial and getattr(options, "of_rows", False)
-    several = console.per_input or line.dask is not None or again or _STDIN in line.inputs
+    several = console.per_input or line.dask is not None or again
     for name, paths in further_files(options).items():
         if _STDIN in paths and several:
             flag = f"--{name.replace('_', '-')}"

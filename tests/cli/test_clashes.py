@@ -97,6 +97,15 @@ def test_an_output_that_is_an_input(
     assert {path: path.read_bytes() for path in before} == before
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["apply - -", "evaluate - --boundary -", "drift - -", "watch - - --state s", "diff - -",
+     "export - --to sql --check -", "boundary - --test - --recall 0.5", "bundle a=- b=-"],
+)  # fmt: skip
+def test_standard_input_twice(line: str, invoke: Invoke) -> None:
+    invoke(*line.split()).refused(2, "standard input (-) can be read once only")
+
+
 def test_a_model_where_an_output_of_each_input_would_be(
     folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

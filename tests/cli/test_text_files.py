@@ -141,6 +141,10 @@ def test_names_without_regard_to_case(tmp_path: Path, invoke: Invoke) -> None:
     applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv")
     assert applied.code == 0, applied.stderr
     assert pl.read_csv(tmp_path / "out.csv").columns[:2] == ["Score", " Label "]
+    done = invoke("evaluate", path, "--score", "Score", "--boundary", tmp_path / "m.json")
+    assert done.code == 0, done.stderr
+    assert "Column 'score'" not in done.stderr
+    assert invoke(*line, "--score", "Score", "--groups", "score").code == 0
     path.write_text("Score,SCORE,label\n0.1,0.2,1\n")
     invoke(*line).refused(2, "'Score' and 'SCORE'")
 

@@ -234,6 +234,15 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     assert (done.code, json.loads(done.stdout), done.stderr) == (3, report, "")
 
 
+def test_text_for_no_value_is_a_class_where_the_positive_one_is_named(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("score,label\n" + "0.9,1\n0.2,0\n0.1,NA\n" * 9)
+    assert invoke("validate", path).code == 3
+    assert invoke("validate", path, "--positive", "1").code == 0
+
+
 def test_a_file_that_is_named_twice_is_told(tmp_path: Path, invoke: Invoke) -> None:
     path = write(good(), tmp_path)
     first, again = json.loads(invoke("validate", path, path, "--json").stdout)["findings"]

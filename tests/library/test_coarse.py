@@ -67,6 +67,7 @@ def test_sizes_of_memory() -> None:
     assert size_in_bytes("500MB", "--memory") == 500_000_000
     assert size_in_bytes(" 1.5 gib", "--memory") == 3 * 2**29
     assert size_in_bytes("7", "--memory") == 7
+    assert size_in_bytes("9" * 400 + "GB", "--memory") > 10**400
     assert memory_budget("1MB").entries == FEWEST_ENTRIES
     assert memory_budget("2GB").entries > memory_budget("1GB").entries
     assert memory_budget(None).entries > FEWEST_ENTRIES

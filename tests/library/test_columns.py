@@ -207,6 +207,7 @@ def test_labels_that_are_none(values, first: list[int], says: str) -> None:
         ([False, True], "T"),
         ([0, -3], "-3"),
         (pl.Series([1, 2**64 - 1], dtype=pl.UInt64), str(2**64 - 1)),
+        (pl.Series([1, 10**30], dtype=pl.Int128), str(10**30)),
     ],
 )
 def test_positive_class(values, positive: str) -> None:
@@ -225,6 +226,7 @@ def test_positive_class(values, positive: str) -> None:
         ([1, 2], "1e999"),
         ([1, 2], "nan"),
         ([0.5, 1.0], "inf"),
+        ([0.5, 1.0], "snan"),
         ([True, False], "yes"),
         ([True, True], "f"),
     ],
