@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -44,19 +45,13 @@ _STDIN = "-"
 _NOUNS = {"boundary": "Boundary", "calibrator": "Calibrator"}
 
 
-def _options(name: str) -> type[Options]:
-    """Return what the command of a fit asks for."""
-    found: type[Options]
-    match name:
-        case "alpha-cal":
-            from calibkit.options.alpha_cal import AlphaOptions as found
-        case "calibrate":
-            from calibkit.options.calibrate import CalibrateOptions as found
-        case "hetcal":
-            from calibkit.options.hetcal import HetcalOptions as found
-        case "vad":
-            from calibkit.options.vad import VadOptions as found
-    return found
+#: What the command of a fit asks for: a class of options by its module.
+_OPTIONS = {
+    "alpha-cal": ("calibkit.options.alpha_cal", "AlphaOptions"),
+    "calibrate": ("calibkit.options.calibrate", "CalibrateOptions"),
+    "hetcal": ("calibkit.options.hetcal", "HetcalOptions"),
+    "vad": ("calibkit.options.vad", "VadOptions"),
+}
 
 
 def _add(app: typer.Typer, name: str) -> None:
@@ -66,7 +61,8 @@ def _add(app: typer.Typer, name: str) -> None:
         write = partial(write_models, asked, line)
         run_states(name, asked, line, line.console(), write, deliver_model)
 
-    declare.add(app, name, run, _options(name), FitLine)
+    module, kind = _OPTIONS[name]
+    declare.add(app, name, run, getattr(import_module(module), kind), FitLine)
 
 
 alpha_cal = calibrate = hetcal = vad = _add
