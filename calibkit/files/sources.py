@@ -27,7 +27,7 @@ from calibkit.files.formats import Dialect, Opening
 from calibkit.files.paths import STDIN, Part, find_files, is_remote
 from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
-from calibkit.files.text import settled, text_table
+from calibkit.files.text import as_written, settled, text_table
 from calibkit.files.told import Noted, Told, together
 from calibkit.files.values import Texts
 from calibkit.runtime.memory import Memory, memory_budget
@@ -305,6 +305,12 @@ class Source:
         for name in names:
             if any(name in table.texts for table in self._tables):
                 self._put(table.as_text(name) for table in self._tables)
+
+    def typed(self, names: tuple[str, ...]) -> Source:
+        """Return the same rows, the columns of text but some as they are written."""
+        tables = as_written(self._tables, names)
+        opening = Opening(self.memory, self.input_format, self.dialect)
+        return Source(settled(tables, self.dialect.marks), opening)
 
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.

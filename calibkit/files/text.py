@@ -92,8 +92,7 @@ def _table_in(source: Path | bytes, part: Part, large: int | None, dialect: Dial
             hold = hold or head.startswith(formats.UTF8_BOM)
             table = _json_table(source, part, floats_of(dialect), hold=hold)
             return replace(table, remarks=tuple(dialect.unusual(None)))
-        guess = dialect.decimal != "." and dialect.null_values is None
-        text = _Text(source, part, dialect, hold=hold, guess=guess)
+        text = _Text(source, part, dialect, hold=hold)
         return text.table(text.votes)
     except pl.exceptions.NoDataError as error:
         raise DataError.of(path, "the file is empty (0 rows)") from error
@@ -109,10 +108,11 @@ class _Text:
     names: dict[str, str]  # of columns that polars calls otherwise
 
     def __init__(
-        self, source: Path | bytes, part: Part, dialect: Dialect, *, hold: bool, guess: bool
+        self, source: Path | bytes, part: Part, dialect: Dialect, *, hold: bool, guess: bool = True
     ) -> None:
-        """Parse it; `hold`: whether its rows are held; `guess`: the first ones tell types."""
+        """Parse it; `hold`: whether its rows are held; `guess`: the first ones may tell types."""
         self.source, self.part, self.dialect, self.hold = source, part, dialect, hold
+        guess = guess and dialect.decimal != "." and dialect.null_values is None
         self.names = {}
         head = self._scan(
             has_header=False, n_rows=1, infer_schema=False, truncate_ragged_lines=True
@@ -320,6 +320,17 @@ class _Text:
         marks = {one.decimal for one in kinds.values() if one.voting}
         taken = {kinds[name].decimal for name in columns if name in kinds and kinds[name].open}
         return Told(tuple(sorted(marks)), next(iter(taken), None), self.dialect.null_values)
+
+
+def as_written(tables: Sequence[Table], typed: tuple[str, ...]) -> list[Table]:
+    """Return tables with the columns of text as they are written, but some; see `Dialect.typed`."""
+    found = list(tables)
+    for place, one in enumerate(table.undecided for table in tables):
+        if isinstance(one, _Text):
+            dialect = replace(one.dialect, typed=typed)
+            text = _Text(one.source, one.part, dialect, hold=one.hold)
+            found[place] = replace(text.table(text.votes), part=tables[place].part)
+    return found
 
 
 def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from msgspec.structs import replace
 
 from calibkit.errors import UsageError
-from calibkit.files.formats import Opening
+from calibkit.files.formats import SEPARATORS, Opening, suffix_format
 from calibkit.options.option import Options, option
 from calibkit.options.shared import TextOptions, arguments, of_input, of_output, of_run
 from calibkit.runtime.memory import memory_budget, reuse_memory
@@ -111,12 +111,11 @@ class Reads(TextOptions):
         """How much memory there is, where the line has an option of it as it says."""
         return memory_budget(getattr(self, "memory", None))
 
-    @property
-    def opening(self) -> ShardOpening:
-        """How the files are read by a worker elsewhere."""
+    def opening(self, typed: tuple[str, ...] | None = None) -> ShardOpening:
+        """Return how the files are read by a worker elsewhere; `typed`: see `Dialect`."""
         from calibkit.engines.work import ShardOpening
 
-        return ShardOpening(self.budget, self.input_format, self.dialect)
+        return ShardOpening(self.budget, self.input_format, replace(self.dialect, typed=typed))
 
     def source(self, paths: Sequence[str], typed: tuple[str, ...] | None = None) -> Source:
         """Return the rows of some files; `typed`: see `calibkit.files.formats.Dialect`."""
@@ -138,6 +137,18 @@ class Inputs(Reads):
             "INPUT",
         ),
     ]
+
+    def typed(self, output: str | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return the columns that are read as what they are; None: all.
+
+        Where rows of text become text again only some `names` need be, and others stay as they are.
+        """
+        from calibkit.files.paths import find_files
+
+        written = getattr(self, "output_format", None) or suffix_format(output or "")
+        read = [self.input_format or suffix_format(path) for path, _ in find_files(self.inputs)]
+        alike = len(read) == 1 or all(one in SEPARATORS for one in read)
+        return names if alike and (written is None or written in SEPARATORS) else None
 
     def open(self, console: Console, typed: tuple[str, ...] | None = None) -> Source:
         """Return the rows; from now on the console shows how far the run comes."""

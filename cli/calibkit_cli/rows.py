@@ -8,8 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from calibkit.errors import UsageError
-from calibkit.files.formats import SEPARATORS, suffix_format
-from calibkit.files.paths import find_files
+from calibkit.files.formats import suffix_format
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.shared import Threaded, of_output
@@ -46,22 +45,6 @@ class ApplyLine(lines.Reading, lines.Results, lines.Spread, lines.DryRun, Thread
             if path == "-" or "://" in path or path.startswith("/dev/"):
                 raise UsageError(f"--in-place: {path} is no file here that could be written over.")
 
-    @property
-    def keeps_text(self) -> bool:
-        """Whether rows of text become text again, so that columns not read can stay as they are."""
-        written = self.output_format or suffix_format(self.output or "")
-        read = [self.input_format or suffix_format(path) for path, _ in find_files(self.inputs)]
-        alike = len(read) == 1 or all(one in SEPARATORS for one in read)
-        return alike and (written is None or written in SEPARATORS)
-
-
-def _read_by(model: Model, options: ApplyOptions) -> tuple[str, ...]:
-    """Return the columns that a model reads, by name or pattern."""
-    features = getattr(model, "features", None)
-    names = [options.score, options.uncertainty, options.probs, options.key]
-    names += features if isinstance(features, list) else []
-    return (*(column.name for column in model.columns.values()), *filter(None, names))
-
 
 def _need_plain(source: Source) -> None:
     """Refuse inputs that would not be written over as they are written."""
@@ -83,10 +66,11 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
 
     console = line.console(tabular=not line.in_place, output_format=line.output_format)
     model = load(line.model)
+    typed = line.typed(line.output, runs.read_by(model, options))
     if line.dask is not None and not line.dry_run:
-        _run_far(model, options, line, line.dask, console)
+        _run_far(model, options, line, typed, console)
         return
-    source = line.open(console, _read_by(model, options) if line.keeps_text else None)
+    source = line.open(console, typed)
     if line.in_place:
         _need_plain(source)
     plan = plan_application(model, source, options)
@@ -106,11 +90,14 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
 
 
 def _run_far(
-    model: Model, options: ApplyOptions, line: ApplyLine, address: str, console: Console
+    model: Model,
+    options: ApplyOptions,
+    line: ApplyLine,
+    typed: tuple[str, ...] | None,
+    console: Console,
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
     from calibkit.engines.work import ApplyTask, apply_on_cluster, shards_of
-    from calibkit.files.formats import suffix_format
     from calibkit.files.paths import Part, directory_outputs
 
     if not console.per_input or console.output is None:
@@ -122,10 +109,10 @@ def _run_far(
     ]
     console.show_progress()
     made = apply_on_cluster(
-        ApplyTask(model, options, line.opening),
+        ApplyTask(model, options, line.opening(typed)),
         shards,
         outputs := directory_outputs(console.output, parts, format=console.output_format),
-        address,
+        str(line.dask),
         line.workers,
         console.warn,
     )
@@ -175,7 +162,13 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
         frames = plan.frames(line.budget, options.workers, tell)
         return runs.Rows(frames, ["level"], placed.warnings)
 
-    runs.write_rows(console, line.open(console), make)
+    names = (
+        options.score,
+        options.uncertainty or "uncertainty",
+        options.label,
+        options.weight or "",
+    )
+    runs.write_rows(console, line.open(console, line.typed(line.output, names)), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:

@@ -150,7 +150,7 @@ def _state_far(
         load,
         _travelling(options),
         shards,
-        line.opening,
+        line.opening(),
         line.dask,
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
@@ -212,12 +212,14 @@ def _apply(
     from calibkit.files.sinks import make_folders
     from calibkit.options.apply import ApplyOptions
 
+    asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
+    typed = line.typed(line.apply, read_by(model, asked))
+    source = source if typed is None else source.typed(typed)
     source.warnings = ()  # the fit has told of them
     sources, files = [source], [str(line.apply)]
     if is_directory_output(files[0]):
         sources, files = source.split(), directory_outputs(files[0], source.parts)
         make_folders(files)
-    asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     for part, file in zip(sources, files, strict=True):
         try:
             made = applied(model, asked, line.budget, options.workers, part, console.warn)
@@ -289,6 +291,14 @@ class Rows(Struct, frozen=True):
     added: Sequence[str]  # which of their columns the command added
     warnings: Sequence[str] = ()  # what the user should be told before they are written
     metadata: dict[str, str] = {}  # for the footer of a Parquet file
+
+
+def read_by(model: Model, options: ApplyOptions) -> tuple[str, ...]:
+    """Return the columns that a model reads, by name or pattern."""
+    features = getattr(model, "features", None)
+    names = [options.score, options.uncertainty, options.probs, options.key]
+    names += features if isinstance(features, list) else []
+    return (*(column.name for column in model.columns.values()), *filter(None, names))
 
 
 def applied(

@@ -49,6 +49,22 @@ def test_the_bytes_are_those_of_two_commands(
     assert one.read_bytes() == two.read_bytes()
 
 
+@pytest.mark.parametrize("given", ["rows.csv", "-"])
+@pytest.mark.parametrize(
+    "line", ["calibrate --method platt -o m.json --apply", "bin --add-level -o"]
+)
+def test_text_that_is_not_read_stays_as_it_is_written(
+    line: str, given: str, tmp_path: Path, command: Callable[..., CompletedProcess[bytes]]
+) -> None:
+    text = "id,score,label,amount\n" + "007,0.8,1,1.50\n008,0.25,0,NA\n" * 20
+    (tmp_path / "rows.csv").write_text(text)
+    name, *more = line.split()
+    done = command(name, given, *more, "out.csv", input=text.encode(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = (tmp_path / "out.csv").read_text().splitlines()[1:3]
+    assert first.startswith("007,0.8,1,1.50,") and second.startswith("008,0.25,0,NA,")
+
+
 def test_rows_that_the_fit_left_out_have_null(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(score=pl.Series([None, *[0.1, 0.4, 0.8] * 20][:60]))
     source = write(frame, tmp_path / "rows.parquet")

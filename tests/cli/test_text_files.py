@@ -192,7 +192,7 @@ OPEN, POINTS, COMMAS = "1.234;1\n2.345;0\n", "0.5;1\n0.25;0\n", "0,93;1\n0,21;0\
 def shards_of(folder: Path, *texts: str) -> list[str]:
     paths = [folder / f"{place}.csv" for place in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
-        path.write_text("score;label;p\n" + text.replace("\n", ";1\n"))
+        path.write_text("score;label;p\n" + text.replace("\n", ";01\n"))
     return [str(path) for path in paths]
 
 
@@ -269,6 +269,9 @@ def test_a_cluster_applies_to_all_inputs_alike(
         assert done.stderr.count(f"Read {commas[0]} and 1 more with semicolons between") == 1
         found.append([path.read_bytes() for path in sorted((tmp_path / "out").iterdir())])
     assert found[0] == found[1]
+    line = ["apply", tmp_path / "model.json", *shards_of(tmp_path, POINTS), "--dask", address]
+    assert invoke(*line, "-o", f"{tmp_path}/out/").code == 0
+    assert ",01," in (tmp_path / "out" / "0.csv").read_text()
     commas = shards_of(tmp_path, OPEN, COMMAS)
     for more in ([], ["--dask", address]):
         refused = invoke("apply", tmp_path / "model.json", *commas, *more, "-o", f"{tmp_path}/no/")
