@@ -53,6 +53,9 @@ class Console(Struct):
     tabular: bool = False
     output_format: str | None = None  # of a tabular result, whatever the suffix of `output`
     texts: Sequence[str] = ()  # suffixes of what a result can be written as, if more than JSON
+    one: str | None = (
+        None  # what is said of a folder, where there is one result whatever the inputs
+    )
     everything: bool = False  # on a terminal too a view prints all it has, not one screen
     said: list[str] = []
     per_input: bool = False
@@ -72,6 +75,8 @@ class Console(Struct):
             from calibkit.files.paths import check_folder, check_output, is_directory_output
 
             self.per_input = is_directory_output(self.output)
+            if self.per_input and self.one is not None:
+                raise UsageError(f"{self.output}: {self.one}.", file=self.output)
             if self.per_input:
                 check_folder(self.output)
             else:

@@ -176,9 +176,7 @@ def diff(line: DiffLine) -> None:
     from calibkit.gates.figures import read_result, side_by_side
     from calibkit.models.model import canonical_json
 
-    console = line.part(Console)
-    if console.per_input:
-        raise UsageError(f"{line.output}: the result is one comparison; name a file.")
+    console = line.part(Console, one="the result is one comparison; name a file")
     contents = [read_result(line.first), read_result(line.second)]
     compared = side_by_side(*contents)
     outcomes = line.outcomes(compared)

@@ -137,10 +137,7 @@ def bundle(line: BundleLine) -> None:
     from calibkit.bundles.model import misread
     from calibkit.models.model import load
 
-    console = line.part(Console)
-    if console.per_input:
-        said = f"{line.output}: is a folder; a bundle is one file, name it."
-        raise UsageError(said, file=line.output)
+    console = line.part(Console, one="is a folder; a bundle is one file, name it")
     made = make([(name, load(path)) for name, path in line.models], tags=line.tags)
     console.warn(*misread(made))
     console.outline(made)
@@ -161,10 +158,9 @@ def export(options: ExportOptions, line: ExportLine) -> None:
     from calibkit.files.sinks import write_bytes
 
     suffix = "sql" if options.to == "sql" else "py"
-    console = line.console(texts=(suffix,))
+    said = f"one model is one file; name it FILE.{suffix}"
+    console = line.console(texts=(suffix,), one=said)
     output, kind = line.output, options.fitted.kind
-    if console.per_input:
-        raise UsageError(f"-o {output}: one model is one file; name it FILE.{suffix}.")
     rows = cast("str | None", options.check_on)
     text, agreement = export(options, None if rows is None else line.source([rows]))
     if output is not None or not line.as_json:

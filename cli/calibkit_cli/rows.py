@@ -198,7 +198,7 @@ def simulate(options: SimulateOptions, line: SimulateLine) -> None:
     """Simulate, and write the rows, or show the first of them."""
     from calibkit.simulate import simulate as run
 
-    console = line.part(Console, tabular=True)
+    console = line.part(Console, tabular=True, one="is a folder; name a file in it")
     if line.dry_run:
         frame = run(replace(options, rows=min(options.rows, runs.HEAD)))
         if console.as_json:

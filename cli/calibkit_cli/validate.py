@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError
 from calibkit.options.validate import ValidateOptions
 
 from . import declare
@@ -32,9 +32,8 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     from calibkit.validation.run import validate as look
     from calibkit.views.validation import lines, shown
 
-    console = Console(line.output, line.as_json, line.quiet)
-    if console.per_input:
-        raise UsageError(f"{line.output}: all inputs give one report; name a file.")
+    said = "all inputs give one report; name a file"
+    console = Console(line.output, line.as_json, line.quiet, one=said)
     try:
         source = line.open(console)
     except DataError as error:

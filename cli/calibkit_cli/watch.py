@@ -71,9 +71,8 @@ class WatchLine(Reading, Results, DryRun):
 @declare.command
 def watch(options: WatchOptions, line: WatchLine) -> None:
     """Count, test, write the state and what was found."""
-    console = line.console(texts=TEXTS)
-    if console.per_input:
-        raise UsageError("watch makes one result of all inputs; give -o a file.")
+    said = "watch makes one result of all inputs; name a file"
+    console = line.console(texts=TEXTS, one=said)
     from calibkit.files.paths import check_output
     from calibkit.files.sinks import alone_with
     from calibkit.methods.watch.rows import plan

@@ -115,6 +115,7 @@ def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke, tmp_pat
         (["--rows", "9", "--json"], "--json needs -o FILE"),
         (["--rows", "9", "--json", "-o", "-"], "both write to standard output"),
         (["--rows", "9", "-o", "no-such-folder/rows.csv"], "no-such-folder"),
+        (["--rows", "9", "-o", "folder/"], "name a file in it"),
     ],
 )
 def test_usage_errors(invoke: Invoke, arguments: list[str], message: str) -> None:
