@@ -93,6 +93,8 @@ def place_of(value: object, places: dict[object, int], otherwise: int) -> int:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if text in places:
         return places[text]
+    if "_" in text or not text.isascii():  # Python alone takes some of these for numbers
+        return otherwise
     for read in (int, float, datetime.datetime.fromisoformat):
         try:
             return places.get(read(text), otherwise)

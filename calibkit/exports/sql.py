@@ -30,7 +30,7 @@ from calibkit.expressions.program import Program
 #: What segments are read as, by the pattern of a text that can be.
 _DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
 _READ = {
-    "DOUBLE PRECISION": "[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[Ii]nf(inity)?)",
+    "DOUBLE PRECISION": r"\s*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[Ii]nf(inity)?)\s*",
     "TIMESTAMP": f"{_DAY}({_CLOCK})?",
     "TIMESTAMPTZ": f"{_DAY}{_CLOCK}(Z|[+-][0-9:]+)",
 }

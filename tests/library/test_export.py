@@ -264,11 +264,12 @@ def test_segments_and_categories_are_texts_whatever_they_hold(language: str) -> 
         [2019, 2020, None],
         [2019.0, 2020.0, 2020.5],
         ["2019", "2020", "2019.0"],
+        [" 2019", "20_19", "\u0662\u0660\u0661\u0669"],
         [True, False, None],
         [date(2019, 1, 1), date(2020, 1, 1), None],
         [datetime(2019, 1, 1, 3), datetime(2020, 1, 1), None],
     ],
-    ids=["whole", "floats", "text", "truth", "dates", "times"],
+    ids=["whole", "floats", "text", "odd", "truth", "dates", "times"],
 )
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_segments_read_the_same_from_columns_of_any_type(
