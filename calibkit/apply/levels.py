@@ -36,11 +36,14 @@ class LevelApplier:
         ]
 
 
-def with_levels(options: BinOptions, source: Source) -> tuple[Application, Binned]:
+def with_levels(
+    options: BinOptions, source: Source, *, as_written: bool = False
+) -> tuple[Application, Binned]:
     """Return what gives every row, in order, its level, and what is to be said of the grid.
 
-    Levels are null where score or uncertainty are missing.  A column `level` that is there already is
-    refused; other errors are those of `calibkit.bins.run.grid_rows`.
+    Levels are null where score or uncertainty are missing; columns of text that have no part in them
+    may stay `as_written`.  A column `level` that is there already is refused; other errors are those of
+    `calibkit.bins.run.grid_rows`.
     """
     if LEVEL in source.schema:
         raise UsageError(
@@ -50,6 +53,10 @@ def with_levels(options: BinOptions, source: Source) -> tuple[Application, Binne
     applier = LevelApplier(placed)
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
     reads, kept = applier.reads(source, asked.request), list(source.schema)
+    if as_written:
+        read = tuple(reads.needed.values())
+        source = source.typed(read)
+        source.as_written([name for name in kept if name not in read])
     plan = Application(source, asked, applier, reads, kept, added=[LEVEL], places=[0])
     # The application says what there is of the source.
     told = tuple(text for text in placed.warnings if text not in source.warnings)

@@ -310,7 +310,9 @@ class Source:
         """Return the same rows, the columns of text but some as they are written."""
         tables = as_written(self._tables, names)
         opening = Opening(self.memory, self.input_format, self.dialect)
-        return Source(settled(tables, self.dialect.marks), opening)
+        made = Source(settled(tables, self.dialect.marks), opening)
+        made.require([*self.as_named])
+        return made
 
     def as_dates(self, names: Sequence[str]) -> None:
         """Take columns of text as the dates that they are, unless ``--date-format text`` is said.

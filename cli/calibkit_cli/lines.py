@@ -138,17 +138,14 @@ class Inputs(Reads):
         ),
     ]
 
-    def typed(self, output: str | None, names: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the columns that are read as what they are; None: all.
-
-        Where rows of text become text again only some `names` need be, and others stay as they are.
-        """
+    def keeps_text(self, output: str | None) -> bool:
+        """Tell whether text becomes text again, so that columns not read can stay as they are."""
         from calibkit.files.paths import find_files
 
         written = getattr(self, "output_format", None) or suffix_format(output or "")
         read = [self.input_format or suffix_format(path) for path, _ in find_files(self.inputs)]
         alike = len(read) == 1 or all(one in SEPARATORS for one in read)
-        return names if alike and (written is None or written in SEPARATORS) else None
+        return alike and (written is None or written in SEPARATORS)
 
     def open(self, console: Console, typed: tuple[str, ...] | None = None) -> Source:
         """Return the rows; from now on the console shows how far the run comes."""

@@ -66,7 +66,7 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
 
     console = line.console(tabular=not line.in_place, output_format=line.output_format)
     model = load(line.model)
-    typed = line.typed(line.output, runs.read_by(model, options))
+    typed = runs.read_by(model, options) if line.keeps_text(line.output) else None
     if line.dask is not None and not line.dry_run:
         _run_far(model, options, line, typed, console)
         return
@@ -156,19 +156,13 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
     runs.check_paths(options, line, console)
 
     def make(part: Source, tell: runs.Tell) -> runs.Rows:
-        plan, placed = with_levels(options, part)
+        plan, placed = with_levels(options, part, as_written=line.keeps_text(line.output))
         console.summary(*placed.notes)
         console.detail(*placed.details)
         frames = plan.frames(line.budget, options.workers, tell)
         return runs.Rows(frames, ["level"], placed.warnings)
 
-    names = (
-        options.score,
-        options.uncertainty or "uncertainty",
-        options.label,
-        options.weight or "",
-    )
-    runs.write_rows(console, line.open(console, line.typed(line.output, names)), make)
+    runs.write_rows(console, line.open(console), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:

@@ -213,8 +213,8 @@ def _apply(
     from calibkit.options.apply import ApplyOptions
 
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
-    typed = line.typed(line.apply, read_by(model, asked))
-    source = source if typed is None else source.typed(typed)
+    if line.keeps_text(line.apply):
+        source = source.typed(read_by(model, asked))
     source.warnings = ()  # the fit has told of them
     sources, files = [source], [str(line.apply)]
     if is_directory_output(files[0]):

@@ -56,7 +56,7 @@ def test_the_bytes_are_those_of_two_commands(
 def test_text_that_is_not_read_stays_as_it_is_written(
     line: str, given: str, tmp_path: Path, command: Callable[..., CompletedProcess[bytes]]
 ) -> None:
-    text = "id,score,label,amount\n" + "007,0.8,1,1.50\n008,0.25,0,NA\n" * 20
+    text = "id,Score,label,amount\n" + "007,0.8,1,1.50\n008,0.25,0,NA\n" * 20
     (tmp_path / "rows.csv").write_text(text)
     name, *more = line.split()
     done = command(name, given, *more, "out.csv", input=text.encode(), cwd=tmp_path)
