@@ -130,8 +130,8 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
             raise ValueError(str(error)) from error
         raise
     if kept is not None:
-        return Table.of(part, pl.scan_ipc(kept.path, glob=False), source=kept.path)
-    if stream:
+        source = kept.path
+    elif stream:
         return Table.of(part, pl.read_ipc_stream(source))
     scan = pl.scan_ipc(source, glob=False, hive_partitioning=False)
     return Table.of(part, scan, source=source)
@@ -183,8 +183,7 @@ class Source:
         self._unusual = tuple((one.part.path, one.remarks) for one in tables if one.remarks)
         #: What users are told of how inputs were read, a line each; it grows with `require`.
         self.remarks = self.noted.lines
-        self.memory, self.input_format = opening.memory, opening.input_format
-        self.dialect = opening.dialect
+        self._opening, self.memory, self.dialect = opening, opening.memory, opening.dialect
         self.whole = True  # these are all rows, not a window of them
         self._begin = 0  # how many rows of the first part stand before the window
         self._dates: str | None = None  # how dates are written, where some were read
@@ -236,8 +235,7 @@ class Source:
         one = isinstance(rows, str | os.PathLike)
         if not one and not (isinstance(rows, tuple | list) and rows):
             return Source.from_frame(rows, name)
-        opening = Opening(self.memory, self.input_format, self.dialect)
-        return open_source([os.fspath(rows)] if one else rows, opening)
+        return open_source([os.fspath(rows)] if one else rows, self._opening)
 
     def require(self, columns: Sequence[str], role: str = "column") -> None:
         """See to it that columns are there, and are read as their role needs it.
@@ -309,8 +307,7 @@ class Source:
     def typed(self, names: tuple[str, ...]) -> Source:
         """Return the same rows, the columns of text but some as they are written."""
         tables = as_written(self._tables, names)
-        opening = Opening(self.memory, self.input_format, self.dialect)
-        made = Source(settled(tables, self.dialect.marks), opening)
+        made = Source(settled(tables, self.dialect.marks), self._opening)
         made.require([*self.as_named])
         return made
 

@@ -53,12 +53,7 @@ def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
     tables = line.compare or line.frontier is not None
     if console.per_input and (tables or line.as_json):
         raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
-    states = (line.partial or line.dask is not None) and not line.dry_run
-    if states and (tables or options.test is not None):
-        raise UsageError(
-            "--partial and --dask go through states, which are not the rows; leave --test, "
-            "--compare and --frontier out."
-        )
+    line.refuse_states(tables or options.test, "--test, --compare and --frontier out")
     if line.compare and not line.dry_run:
         _compare(options, line, console)
         return

@@ -65,13 +65,11 @@ class EvaluateLine(StateLine, Gated):
         """Refuse files that cannot be written, and those that a state has no rows for."""
         super().check()
         self._check_beside()
-        several = self.partial or (self.dask is not None and not self.dry_run)
-        if several and (self.beside or self.fail_if):
-            raise UsageError(
-                "--partial and --dask go through states, which are not the rows; leave "
-                "--reliability, --decision-curve, --plot, --report and --fail-if out (calibkit gate "
-                "judges the metrics)."
-            )
+        self.refuse_states(
+            self.beside or self.fail_if,
+            "--reliability, --decision-curve, --plot, --report and --fail-if out (calibkit gate "
+            "judges the metrics)",
+        )
 
     def _check_beside(self) -> None:
         from calibkit.files.paths import check_output

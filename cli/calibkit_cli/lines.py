@@ -191,6 +191,13 @@ class StateLine(Reading, Results, Spread, DryRun):
         """What a run does besides, in words."""
         return []
 
+    def refuse_states(self, asked: object, what: str) -> None:
+        """Refuse what is `asked` for where the rows are not here."""
+        if asked and (self.partial or self.dask is not None):
+            raise UsageError(
+                f"--partial and --dask go through states, which are not the rows; leave {what}."
+            )
+
     def check(self) -> None:
         """Refuse a state under another name, and another result under that of a state."""
         output = self.output or ""

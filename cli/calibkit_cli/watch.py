@@ -29,11 +29,7 @@ class DriftLine(StateLine, Gated):
     def check(self) -> None:
         """Refuse gates on a state, which holds no result."""
         super().check()
-        if (self.partial or self.dask is not None) and self.fail_if:
-            raise UsageError(
-                "--partial and --dask go through states; leave --fail-if out (calibkit gate judges "
-                "the result)."
-            )
+        self.refuse_states(self.fail_if, "--fail-if out (calibkit gate judges the result)")
 
 
 @declare.command
