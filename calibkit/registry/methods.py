@@ -87,6 +87,15 @@ _STATES: Final = {
     "vad": ("calibkit.methods.vad.run", "VadState"),
 }
 
+#: The structures of other JSON files, and of the header of a state.
+_FILES: Final = {
+    "drift": ("calibkit.drift.drift", "DriftFile"),
+    "metrics": ("calibkit.measures.result", "Metrics"),
+    "state": ("calibkit.summaries.states", "Header"),
+    "watch": ("calibkit.methods.watch.watch", "WatchFile"),
+    "watch-state": ("calibkit.methods.watch.state", "WatchState"),
+}
+
 #: The commands that write states.
 STATES: Final = tuple(_STATES)
 
@@ -112,23 +121,11 @@ def state(name: str) -> type[State]:
 
 def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
     """Return what describes a kind of JSON file, by its name: each model, and what else is written."""
-    from calibkit.drift.drift import DriftFile
-    from calibkit.measures.result import Metrics
-    from calibkit.methods.watch.state import WatchState
-    from calibkit.methods.watch.watch import WatchFile
     from calibkit.models.model import schema_of
-    from calibkit.summaries.states import Header
 
-    others = {
-        "drift": DriftFile,
-        "metrics": Metrics,
-        "state": Header,
-        "watch": WatchFile,
-        "watch-state": WatchState,
-    }
     return {
         **{name: kind.structure().schema for name, kind in KINDS.items()},
-        **{name: partial(schema_of, structure) for name, structure in others.items()},
+        **{name: partial(schema_of, _loaded(*place)) for name, place in _FILES.items()},
     }
 
 

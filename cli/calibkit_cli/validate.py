@@ -30,7 +30,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
     from calibkit.validation.run import validate as look
-    from calibkit.views.validation import lines, shown
+    from calibkit.views.validation import shown
 
     said = "all inputs give one report; name a file"
     console = Console(line.output, line.as_json, line.quiet, one=said)
@@ -41,8 +41,8 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     else:
         report = look(options, source)
     deliver(console, report, "Report")
-    if not line.as_json and (line.output is not None or not console.on_terminal):
-        console.summary(*lines(report))
+    if not line.as_json:
+        console.outline(report)
     for finding in report.findings if line.annotate else ():
         level = "notice" if finding.level == "note" else finding.level
         title = f"calibkit validate: {finding.check}"
