@@ -61,7 +61,7 @@ def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Tab
     except fastexcel.FastExcelError as error:
         said = f"is no Excel workbook, or a damaged one ({first_line(error)}); save it again"
         raise DataError.of(part.path, f"the file {said}") from None
-    names = [str(name) for name in head.row(0)] if head.height else []
+    names = [name for name in head.row(0) if name is not None] if head.height else []
     if len(set(names)) < len(names):
         raise repeated_name(names, part.path)
     file = BytesIO(source) if isinstance(source, bytes) else source

@@ -99,6 +99,8 @@ def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke) -> No
     assert (tmp_path / "other.csv").read_bytes() == (tmp_path / "grid.csv").read_bytes()
     twice = invoke("bin", book("twice.xlsx", ["score", "score"], [0.5, 1]), "-o", "x.csv")
     twice.refused(3, "2 times")
+    unnamed = book("unnamed.xlsx", ["score", None, None, "label"], *([[0.5, 7, 8, 1]] * 5))
+    assert invoke("bin", unnamed, "-o", tmp_path / "other.csv").code == 0
     assert invoke("bin", book("empty.xlsx", ["score", "label"]), "-o", "x.csv").code == 3
     (tmp_path / "bad.xlsx").write_bytes(b"PK\x03\x04 no workbook")
     bad = invoke("bin", tmp_path / "bad.xlsx", "-o", "x.csv")
