@@ -326,11 +326,11 @@ def apply_on_cluster(
     The memory of the task is that of this machine; a local cluster has a process for each thread.
     `tell` is called with each warning before a file appears.
     """
-    from calibkit.files.sinks import Transaction, make_folders
+    from calibkit.files.sinks import Transaction
 
     own = replace(task, opening=task.opening.of_worker(address, threads))
     with Transaction() as transaction, DaskEngine(address, threads) as cluster:
-        make_folders(list(outputs))
+        transaction.make_folders(outputs)
         absolute = [str(Path(output).absolute()) for output in outputs]
         orders = [
             Order(one.name, one.path, one.relative, None, output, transaction.expect(output))

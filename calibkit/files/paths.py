@@ -229,7 +229,7 @@ def directory_outputs(
 ) -> list[str]:
     """Return one output per input, under the same relative name.
 
-    Nothing is created here (see `make_folders`).  `format` is that of the outputs, None keeps each
+    Nothing is created here (see `Transaction`).  `format` is that of the outputs, None keeps each
     input's own suffix; `suffix` that of outputs that are no tables, such as ``.json``.
 
     Raises `UsageError` if two inputs would be written to the same file, or an output over an input.

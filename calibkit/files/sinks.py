@@ -88,6 +88,7 @@ class Transaction:
         #: Where each output that is a file was named, where it goes, and where it is until then.
         self._files: list[tuple[str, Path, Path]] = []
         self._streams: list[tuple[str, Write]] = []
+        self._folders: list[Path] = []
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +111,9 @@ class Transaction:
         finally:
             for _, _, temporary in self._files:
                 temporary.unlink(missing_ok=True)
+            for folder in sorted(self._folders, reverse=True):  # those within others first
+                with suppress(OSError):  # which holds a result
+                    folder.rmdir()
 
     def write(self, write: Write, output: str) -> None:
         """Add an output whose content a function writes to the file that it gets."""
@@ -131,6 +135,17 @@ class Transaction:
         The frames of a file are made and written here, those of a stream when the block ends.
         """
         self.write(_table(frames, output, **about), output)
+
+    def make_folders(self, outputs: Sequence[str]) -> None:
+        """Create the folders that `outputs` need; those in which nothing comes to stand go again.
+
+        Raises `UsageError`, `ResourceError` if one cannot be created.
+        """
+        for output in outputs:
+            folder = Path(output).parent
+            with writing(output):
+                self._folders += [one for one in (folder, *folder.parents) if not one.exists()]
+                folder.mkdir(parents=True, exist_ok=True)
 
     def expect(self, output: str) -> str:
         """Add a file that others write, perhaps on other machines; return where they have to.
@@ -203,16 +218,6 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
     with ipc.new_file(sink, table.schema, options=options) as file:
         file.write_table(table)
     return sink.getvalue().to_pybytes()
-
-
-def make_folders(outputs: Sequence[str]) -> None:
-    """Create the folders that `outputs` need.
-
-    Raises `UsageError`, `ResourceError` if one cannot be created.
-    """
-    for output in outputs:
-        with writing(output):
-            Path(output).parent.mkdir(parents=True, exist_ok=True)
 
 
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:

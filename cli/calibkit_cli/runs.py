@@ -209,7 +209,6 @@ def _apply(
 ) -> None:
     """Write the rows of a fit with the columns that its model adds, null where it dropped a row."""
     from calibkit.files.paths import directory_outputs, is_directory_output
-    from calibkit.files.sinks import make_folders
     from calibkit.options.apply import ApplyOptions
 
     asked = ApplyOptions(on_missing="null" if options.on_missing == "drop" else "error")
@@ -219,7 +218,7 @@ def _apply(
     sources, files = [source], [str(line.apply)]
     if is_directory_output(files[0]):
         sources, files = source.split(), directory_outputs(files[0], source.parts)
-        make_folders(files)
+        outputs.make_folders(files)
     for part, file in zip(sources, files, strict=True):
         try:
             made = applied(model, asked, line.budget, options.workers, part, console.warn)
@@ -359,7 +358,7 @@ def write_each(
     inputs.
     """
     from calibkit.files.paths import directory_outputs
-    from calibkit.files.sinks import Transaction, make_folders
+    from calibkit.files.sinks import Transaction
 
     sources, outputs = [source], [console.output or "-"]
     if console.per_input:
@@ -370,7 +369,7 @@ def write_each(
         for part, output in zip(sources, outputs, strict=True):
             write = make(part)
             if console.per_input:
-                make_folders([output])
+                transaction.make_folders([output])
             write(transaction, output)
     return outputs
 

@@ -20,7 +20,7 @@ from calibkit.files.paths import (
     directory_outputs,
     is_stream,
 )
-from calibkit.files.sinks import Transaction, make_folders, write_bytes, write_frames
+from calibkit.files.sinks import Transaction, write_bytes, write_frames
 from calibkit.files.sources import open_source
 
 FRAME = pl.DataFrame({"score": [0.1, None, 1.0], "name": ["a,b", "", None]})
@@ -238,9 +238,16 @@ def test_directory_outputs(tmp_path: Path) -> None:
     ]
     outputs = directory_outputs(out, parts, format="parquet")
     assert outputs == [f"{out}/a.parquet", f"{out}/d=1/b.parquet", f"{out}/stdin.parquet"]
-    make_folders(outputs)
+    with pytest.raises(KeyError), Transaction() as transaction:
+        transaction.make_folders(outputs)
+        transaction.write_frames([FRAME], outputs[0])
+        raise KeyError
+    assert list(tmp_path.iterdir()) == []
+    with Transaction() as transaction:
+        transaction.make_folders(outputs)
+        for output in outputs:
+            transaction.write_frames([FRAME], output)
     for output in outputs:
-        write_frames([FRAME], output)
         assert open_source([output]).read().equals(FRAME)
 
 
