@@ -29,8 +29,9 @@ from calibkit.expressions.program import Program
 
 #: What segments are read as, by the pattern of a text that can be.
 _DAY, _CLOCK = "[0-9]{4}-[0-9]{2}-[0-9]{2}", "[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.][0-9]+)?)?"
+_NUMBER = "[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[Ii]nf(inity)?)"
 _READ = {
-    "DOUBLE PRECISION": r"\s*[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|[Ii]nf(inity)?)\s*",
+    "DOUBLE PRECISION": f"[[:space:]]*{_NUMBER}[[:space:]]*",
     "TIMESTAMP": f"{_DAY}({_CLOCK})?",
     "TIMESTAMPTZ": f"{_DAY}{_CLOCK}(Z|[+-][0-9:]+)",
 }
