@@ -462,16 +462,20 @@ def side_by_side(first: Content, second: Content) -> Content:
     if kinds[0] == "metrics":
         first, second = first["metrics"], second["metrics"]
     known = dict(values(first)), dict(values(second))
+    inner = {path[:end] for side in known for path in side for end in range(len(path))}
     merged: Content = {}
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
+        if a is b is None and path in inner:  # nothing here, an object there
+            continue
         numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]
         delta: Any = b - a if all(numbers) else None  # type: ignore[operator]
         finite = delta is not None and abs(delta) < float("inf")
         place = merged
         for name in path[:-1]:
             place = place.setdefault(name, {})
-        place[path[-1]] = {"a": a, "b": b, "delta": delta if finite else None}
+        own = place.setdefault(path[-1], {})  # of the other side it may be a list
+        own.update(a=a, b=b, delta=delta if finite else None)
     return merged
 
 

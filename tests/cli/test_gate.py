@@ -198,6 +198,16 @@ def test_models_side_by_side(model: Path, invoke: Invoke, save: Save) -> None:
     assert invoke("diff", model, save("m.json", metrics(s=0.5))).code == 3
 
 
+def test_an_object_stands_beside_nothing(model: Path, invoke: Invoke, save: Save) -> None:
+    content = json.loads(model.read_text())
+    recall = content["fit"]["cross_validated"]["recall"]
+    content["fit"]["cross_validated"] = None
+    other = save("other.json", content)
+    for pair, a, b in (((model, other), recall, None), ((other, model), None, recall)):
+        own = json.loads(invoke("diff", *pair, "--json").stdout)["fit"]["cross_validated"]
+        assert own["recall"] == {"a": a, "b": b, "delta": None} and "delta" not in own
+
+
 def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke, tmp_path: Path) -> None:
     a = save("a.json", metrics(s=0.75))
     for output in (tmp_path / "no" / "d.json", f"{tmp_path}/", tmp_path / "d.csv"):
