@@ -145,14 +145,16 @@ def judged(
 
 def _blind(one: Watched, options: DriftOptions) -> list[str]:
     """Say where probabilities do not know what the boundary decides by; nothing otherwise."""
-    own = one.model.columns.get("uncertainty")
-    maker = options.calibrator
-    if own is None or (maker is not None and own.name in {c.name for c in maker.columns.values()}):
+    read = {} if options.calibrator is None else options.calibrator.columns
+    known, own = {column.name for column in read.values()}, one.model.columns
+    names = [repr(own[role].name) for role in one.model.spreads if own[role].name not in known]
+    if not names:
         return []
+    said = " and ".join(names)
     return [
-        f"{one.name} decides by {own.name!r} too, which the probabilities ignore: where positives "
+        f"{one.name} decides by {said} too, which the probabilities ignore: where positives "
         "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
-        f"model of `calibkit hetcal` with {own.name!r} among its --features."
+        f"model of `calibkit hetcal` with {said} among its --features."
     ]
 
 

@@ -64,11 +64,15 @@ class DriftOptions(OfModel, shared.Threaded):
             )
         if not self.estimate and (self.calibrator is not None or self.assume is not None):
             raise UsageError("--calibrator and --assume say how to --estimate; ask for it.")
-        if self.calibrator is not None and "score" not in self.calibrator.columns:
-            raise UsageError(
-                f"--calibrator holds a model of kind {self.calibrator.kind!r} that reads no score; "
-                "give one of `calibkit calibrate` or `calibkit hetcal`."
-            )
+        made = self.calibrator
+        if made is not None:
+            scored = "score" in made.columns
+            if not scored or made.kind not in ("calibrator", "hetcal"):
+                why = "is no calibrator" if scored else "reads no score"
+                raise UsageError(
+                    f"--calibrator holds a model of kind {made.kind!r} that {why}; give one of "
+                    "`calibkit calibrate` or `calibkit hetcal`."
+                )
 
     @property
     def assumed(self) -> str | None:
@@ -146,6 +150,7 @@ class WatchOptions(OfModel, shared.Labelled):
         "Count a row so many nights after its --period, and not before.",
         "DAYS",
         least=0,
+        most=100_000,
         shown="when its label arrives",
     )
 

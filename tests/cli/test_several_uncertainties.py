@@ -216,6 +216,10 @@ def test_drift_evaluate_and_three_ways(rows: Path, invoke: Invoke) -> None:
     assert seen["recall"] == said["fit"]["in_sample"]["recall"]
     done = invoke("drift", two, rows, "--json")
     assert json.loads(done.stdout)["selected_share"] == pytest.approx(seen["selected_share"])
+    parts = rows.parent / "parts.json"
+    assert invoke("hetcal", rows, "--features", "a", "--max-depth", 0, "-o", parts).code == 0
+    done = invoke("drift", two, rows, "--estimate", "--calibrator", parts)
+    assert "decides by 'b' too" in done.stderr
     assert invoke("bundle", f"x={two}", "-o", rows.parent / "b.json").code != 0
     assert invoke("apply", two, rows, "--uncertainty", "a", "-o", rows.parent / "o.csv").code == 2
 
