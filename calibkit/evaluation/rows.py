@@ -142,7 +142,7 @@ def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows
     if options.prevalence is not None:  # which rounds the weight of each row
         reading = replace(reading, needs_each="--prevalence")
     rows = rows_within(source, reading, source.memory)
-    table = grid_of(options.grid)
+    table = grid_of(options.grid, options.scale)
     return rows_of(options, rows, None if table is None else table.grid.shape)
 
 
@@ -243,7 +243,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
         found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:
         found["decision"] = _boundary(options, source, options.model)
-    table = grid_of(options.grid)
+    table = grid_of(options.grid, options.scale)
     if table is not None:
         found["cell"] = _grid(options, source, table)
     return found
@@ -304,8 +304,10 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     return [*reads.needed.values(), *reads.optional], decide
 
 
-def grid_of(grid: FrameLike | None) -> GridTable | None:
+def grid_of(grid: FrameLike | None, scale: Any = "probability") -> GridTable | None:
     """Return the grid over whose cells calibration is judged, if there is one.
+
+    `scale` is that of scores where the table does not say it, as text cannot.
 
     Raises `UsageError`: a table that is none of `calibkit bin`.
     """
@@ -315,7 +317,7 @@ def grid_of(grid: FrameLike | None) -> GridTable | None:
     if not is_grid_table(table):
         file = table.parts[0].path
         raise UsageError(f"{file}: is not a table of `calibkit bin`.", file=file)
-    return read_grid_table(table, ColumnOptions())
+    return read_grid_table(table, ColumnOptions(scale=scale))
 
 
 def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside:
@@ -328,8 +330,11 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
         spread = options.uncertainty or (made_from.name if made_from else "uncertainty")
         source.require([spread], "the grid's uncertainty (see --uncertainty)")
 
+    # Percentages were divided; other scores were counted as they came.
+    scale = "percent" if found.columns["score"].scale == "percent" else "raw"
+
     def cells(frame: pl.DataFrame, where: RowFinder) -> UInt16s:
-        scores = readers.numeric_column(frame[score], where, finite=False)
+        scores = readers.score_column(frame[score], where, scale)
         spreads = None if spread is None else readers.numeric_column(frame[spread], where)
         return place(found.grid, scores, spreads).cell
 

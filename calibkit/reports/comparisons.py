@@ -240,12 +240,12 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     columns = options.columns
     found = grid_of(options.grid)
     if found is not None:
+        own: Any = found.columns["score"]
         given, spread = found.grid, found.columns.get("uncertainty")
-        columns = replace(columns, score=options.grid_score or found.columns["score"].name)
+        columns = replace(columns, score=options.grid_score or own.name, scale=own.scale)
         if columns.uncertainty is None and given.shape[0] > 1:
             columns = replace(columns, uncertainty=spread.name if spread else "uncertainty")
-    others = [name for name in options.names if name != columns.score]
-    rows = read_score_rows(source, columns, positive_must_occur=False, others=others)
+    rows = read_score_rows(source, columns, positive_must_occur=False, others=options.names)
     if given is None:
         levels = options.uncertainty_bins or (3 if rows.uncertainty is not None else 1)
         given = fit_grid(rows, levels, options.score_bins, threads=options.workers)
@@ -254,10 +254,10 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     confidence = _sure(options)
     table: dict[tuple[str, int], dict[str, Any]] = {}
     for name in options.names:
-        own = rows.score
-        if name != columns.score:
-            own = score_column(rows.other(name), rows.finder, "probability")
-        sample = Sample(score=own, label=rows.labels, weight=rows.weight)
+        score = rows.score
+        if name != columns.score or columns.measure != "probability":
+            score = score_column(rows.other(name), rows.finder, "probability")
+        sample = Sample(score=score, label=rows.labels, weight=rows.weight)
         for metric, gaps, variances in cells.stretches(sample, place, settings):
             kind, _, text = metric.partition(":")
             row = table.setdefault((name, int(text)), {"score": name, "score_bin": int(text)})

@@ -107,6 +107,19 @@ def test_metrics_grids_and_states(rows: Path, invoke: Invoke, tmp_path: Path) ->
     assert (tmp_path / "merged.json").read_bytes() == (rows / "boundary2.json").read_bytes()
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_cells_of_a_grid_are_those_of_the_hundredths(
+    suffix: str, rows: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    found = []
+    for kind, more in (("share", []), ("percent", ["--scale", "percent"])):
+        table, grid = rows / f"{kind}.parquet", tmp_path / f"{kind}.{suffix}"
+        assert invoke("bin", table, "--score-bins", 4, *more, "-o", grid).code == 0
+        done = invoke("evaluate", table, *more, "--grid", grid, "--no-intervals", "--json")
+        found.append(json.loads(done.stdout)["metrics"]["score"]["all"])
+    assert found[0] == found[1]
+
+
 def test_percentages_are_offered_by_name(rows: Path, invoke: Invoke) -> None:
     table = rows / "percent.parquet"
     for command in ("boundary", "calibrate", "hetcal", "evaluate", "bin", "vad"):
