@@ -144,7 +144,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
 
     @property
     def bins(self) -> int | None:
-        """Quantile bins of a feature with more values, or None; see `features.bin_features`."""
+        """Quantile bins of a feature with more values, or None: those of its trees."""
         coarse = self.in_turn or self.partition == "auto"
         return self.max_bins or (BOOSTED_BINS if coarse else None)
 

@@ -21,6 +21,7 @@ from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refu
 from calibkit.measures.views import View, view_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.models.model import Column
 from calibkit.numerics.distributions import interval
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import CurveOptions, RiskCoverageOptions
@@ -103,7 +104,8 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
         pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
     table = pl.concat(frames, how="diagonal")
-    return Points.of(kind, table, rows, interval=style.per_cent(plain.sure))
+    score = Column(plain.ranked[0], scale=plain.scale).said
+    return Points.of(kind, table, rows, score=score, interval=style.per_cent(plain.sure))
 
 
 def _check_lines(options: CurveOptions) -> None:
@@ -133,8 +135,10 @@ def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
     rows = np.cumsum(view.count, dtype=np.int64)
     hits = np.cumsum(view.positive, dtype=np.int64)
     threshold = view.score.astype(np.float64)
+    finite = threshold[np.isfinite(threshold)]
+    low, high = (finite[-1], finite[0]) if finite.size else (0.0, 0.0)
     known = {
-        "threshold": threshold / (np.ptp(threshold[np.isfinite(threshold)]) or 1.0),
+        "threshold": threshold.clip(low, high) / (high - low or 1.0),
         "precision": np.divide(hits, rows, out=np.zeros(rows.size), where=rows > 0),
         "recall": hits / view.positives,
         "fpr": (rows - hits) / view.negatives,
@@ -180,7 +184,8 @@ def _operating(source: Source, spec: EvaluateOptions, options: CurveOptions) -> 
         judged = evaluate(dataclasses.replace(base, decision=None), source).metrics
         for name, value in base.thresholds.items():
             values = style.with_ends(judged, name, ALL, _BOUNDED)
-            found.append({"name": name, "curve": "decisions", "threshold": value, **values})
+            at = value / 100.0 if spec.scale == "percent" else value
+            found.append({"name": name, "curve": "decisions", "threshold": at, **values})
     for shown, score, own in wanted:
         values = style.with_ends(evaluate(own, source).metrics, score, ALL, _BOUNDED)
         one = None
@@ -247,7 +252,7 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
             if row[rate] is not None:
                 panel.plot([row["threshold"]], [row[rate]], zorder=4, clip_on=False, **look)
     panel.set(ylim=(-0.02, 1.03))
-    sheet.label(panel, x=f"threshold of {own['name'][0]}", y=f"share{shown.interval}")
+    sheet.label(panel, x=f"threshold of {shown.words['score']}", y=f"share{shown.interval}")
 
 
 def worth_points(source: Source, options: CurveOptions) -> Points:

@@ -307,7 +307,8 @@ def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None
     column = None if model is None else model.columns.get("value")
     if column is None or column.name not in source.schema or options.weight is not None:
         return []
-    own: dict[str, Any] = dict.fromkeys(("by", "grid", "groups")) | {"top": (), "intervals": False}
+    off = "by", "grid", "grid_score", "groups", "prevalence", "top", "top_by"
+    own: dict[str, Any] = dict.fromkeys(off) | {"intervals": False}
     own |= {"weight": column.name, "weight_kind": "sampling", "metrics": ("tp", "fp", "fn")}
     try:
         judged = evaluate(dataclasses.replace(options, **own), source).metrics

@@ -96,7 +96,7 @@ def test_the_page_says_what_value_is_caught_and_missed(
     fit = ("boundary", rows, "--precision", "0.6", "--method", "exact", "--value", "amount")
     assert invoke(*fit, "-q", "-o", model).code == 0
     judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o", metrics)
-    assert invoke(*judge, "--by label").code == 0
+    assert invoke(*judge, "--by label --prevalence 0.2 --top 0.5 --top-by score").code == 0
     done = invoke("apply", model, rows, "-q", "-o", tmp_path / "a.parquet").result()
     sums = {
         (label, decision): float(done.filter(label=label, decision=decision)["amount"].sum())

@@ -483,6 +483,37 @@ def test_ece_at_each_score_bin() -> None:
         assert plain.table["ece_at_low"].count() == 0 and "interval" not in plain.words
 
 
+@pytest.mark.parametrize("scale", ["logit", "percent"])
+def test_ece_over_a_grid_of_scores_on_another_scale(scale: str, tmp_path: Path) -> None:
+    odds = 4.0 * pl.col("score") - 2.0 if scale == "logit" else 100.0 * pl.col("score")
+    rows, grid = tmp_path / "rows.parquet", tmp_path / "grid.parquet"
+    scored().with_columns(other=odds).write_parquet(rows)
+    make(grid, "bin", rows, f"--score other --scale {scale} --score-bins 4")
+    shown = plots.points(open_source([str(rows)]), EceAtOptions(grid=str(grid)))
+    plain = plots.points(source_of(scored()), EceAtOptions(score_bins=4))
+    assert shown.table.equals(plain.table) and shown.words["grid"] == "other"
+
+
+def test_thresholds_of_percentages_stand_where_these_do() -> None:
+    frame = scored().with_columns(100.0 * pl.col("score"))
+    shown = plots.points(source_of(frame), ThresholdOptions(scale="percent", threshold="50"))
+    assert shown.table.filter(curve="decisions")["threshold"].to_list() == [0.5]
+    (axes,) = plots.draw(shown).axes
+    assert axes.get_xlabel() == "threshold of score / 100"
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_scores_may_all_be_infinite(kept: int) -> None:
+    end = pl.when(pl.col("label") == 1).then(math.inf).otherwise(-math.inf)
+    row = pl.int_range(pl.len()) + 0.0
+    frame = many().with_columns(score=pl.when((row > 9) & (kept == 1)).then(row).otherwise(end))
+    for kind in (ThresholdOptions, RocOptions):
+        shown = plots.points(source_of(frame), kind(scale="raw"))
+        curve = shown.table.filter(curve="thresholds")
+        assert curve.height > 1 and not curve["recall"].is_nan().any()
+        plots.draw(shown)
+
+
 @pytest.mark.parametrize("levels", [1, 3, 20])
 @pytest.mark.parametrize("off", [0.0, 0.05])
 def test_the_interval_of_ece_at_holds_the_true_error(levels: int, off: float) -> None:
