@@ -100,10 +100,9 @@ def view(model: HetcalModel, page: Page) -> None:
     splits: list[list[object]] = []
     for place, node in enumerate(parts[0].tree):
         if isinstance(node.feature, str):
-            rows = node.rows if isinstance(node.rows, int | float) else None
-            gain = node.gain if isinstance(node.gain, float) else None
             among = " and ".join(above[place]) or "all rows"
-            splits.append([rows, gain, _condition(node, "left"), among])
+            gain = node.gain or None
+            splits.append([node.rows or None, gain, _condition(node, "left"), among])
     if splits:
         page.say("")
         page.table(["rows grown on", "gain a row", "split", "among"], splits)
@@ -130,8 +129,7 @@ def _in_short(part: PartitionPart, page: Page) -> None:
     for node in part.tree:
         if isinstance(node.feature, str):
             gain, count = brought.get(node.feature, (0.0, 0))
-            weighted = node.gain if isinstance(node.gain, float) else 0.0
-            brought[node.feature] = (gain + weighted, count + 1)
+            brought[node.feature] = (gain + (node.gain or 0.0), count + 1)
     ranked = sorted(brought.items(), key=lambda item: -item[1][0])
     page.say("")
     splits = [(name, count, gain or None) for name, (gain, count) in ranked]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, timedelta
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ import calibkit as ck
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.watch.bets import Promise
-from calibkit.methods.watch.state import Night, Shard, new_state
+from calibkit.methods.watch.state import MAGIC, VERSION, Night, Shard, WatchState
 from calibkit.methods.watch.watch import judge
 from calibkit.options.plot import (
     AucLiftOptions,
@@ -93,6 +93,14 @@ def leaves(recall: float | None = None) -> BoundaryModel:
         uncertainty_bins=3,
         folds=0,
     )
+
+
+def new_state(
+    model: str, promises: Sequence[Promise], confidence: float, **more: Any
+) -> WatchState:
+    """Return the state of a watch before its first night; `more`: further fields of it."""
+    bounds = {promise.name: promise.bound for promise in promises}
+    return WatchState(MAGIC, VERSION, model, bounds, confidence, **{"maturity": 0, **more})
 
 
 def watched() -> pl.DataFrame:

@@ -25,7 +25,6 @@ from calibkit.methods.watch.state import (
     Night,
     Shard,
     merge_states,
-    new_state,
     period_at,
     read_state,
     table_of,
@@ -33,7 +32,7 @@ from calibkit.methods.watch.state import (
 from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
 from tests.budgets import little_memory
-from tests.library.pictures import watched
+from tests.library.pictures import new_state, watched
 from tests.naive import watch as naive
 
 ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)), max_size=8)

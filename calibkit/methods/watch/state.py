@@ -250,20 +250,6 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         return found, over
 
 
-def new_state(
-    model: str,
-    promises: Iterable[Promise],
-    confidence: float,
-    calendar: Calendar,
-    maturity: int = 0,
-    **more: Any,
-) -> WatchState:
-    """Return a state before its first night; `more`: further fields of it."""
-    bounds = {promise.name: promise.bound for promise in promises}
-    head = MAGIC, VERSION, model, bounds, confidence, calendar, maturity
-    return WatchState(*head, **more)
-
-
 def read_state(data: bytes, file: str | None = None) -> WatchState:
     """Return the state that a file holds; refuse other files and versions, and damaged ones."""
     found = decode_as(data, WatchState, "a state of `calibkit watch`", file)

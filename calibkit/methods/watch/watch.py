@@ -277,7 +277,9 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
 
     Raises `ModelError` for no state and one of another model, bound or confidence.
     """
-    fresh = states.new_state(
+    fresh = WatchState(
+        states.MAGIC,
+        states.VERSION,
         model_hash(options.fitted),
         *promised(options),
         calendar=planned.calendar,
@@ -293,7 +295,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
     return found
 
 
-def promised(options: WatchOptions) -> tuple[list[Promise], float]:
+def promised(options: WatchOptions) -> tuple[dict[str, float], float]:
     """Return what is promised, and with which confidence: as the line says, else as the model does.
 
     Raises `UsageError` for a model without a promise that rows could refute one by one.
@@ -307,7 +309,7 @@ def promised(options: WatchOptions) -> tuple[list[Promise], float]:
         confidence = float(options.confidence)
     elif certificate is not None and not named:
         confidence = float(decimal_bound(certificate.confidence))
-    return [Promise(name, found[name]) for name in PROMISES if name in found], confidence
+    return found, confidence
 
 
 def _own(options: WatchOptions) -> dict[str, float]:
