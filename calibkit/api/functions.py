@@ -130,7 +130,7 @@ def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None
             )
 
 
-def _asked(name: str, kind: Callable[..., Asked], *first: Any, **given: Any) -> Asked:
+def _asked(name: str, kind: Callable[..., Asked], /, *first: Any, **given: Any) -> Asked:
     """Return options; what is missing is said of the function, not of their class."""
     try:
         inspect.signature(kind).bind(*first, **given)
