@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any, Literal
 
 import msgspec
-import polars as pl
 from msgspec.structs import replace
 
 from calibkit.columns.remarks import of_weights
@@ -95,7 +94,10 @@ def evaluate_rows(
             findings.drawn += [curve_rows(view, options.sure) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
-    return replace(found, net_benefit=partial(_net_benefit, options, rows)) if curves else found
+    if not curves:
+        return found
+    worth = NET_BENEFIT, options.sure, options.seed
+    return replace(found, net_benefit=lambda: decisions.curves(models_of(options, rows), *worth))
 
 
 def _add_cells(
@@ -121,10 +123,6 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
     for name, score in rows.scores.items():
         found.append(Flagged.of(view_of(rows.sample(score), name, ALL, options.settings)))
     return found
-
-
-def _net_benefit(options: EvaluateOptions, rows: EvaluateRows) -> pl.DataFrame:
-    return decisions.curves(models_of(options, rows), NET_BENEFIT, options.sure, options.seed)
 
 
 #: The name under which the registry of methods looks for it.

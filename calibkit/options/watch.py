@@ -65,14 +65,12 @@ class DriftOptions(OfModel, shared.Threaded):
         if not self.estimate and (self.calibrator is not None or self.assume is not None):
             raise UsageError("--calibrator and --assume say how to --estimate; ask for it.")
         made = self.calibrator
-        if made is not None:
-            scored = "score" in made.columns
-            if not scored or made.kind not in ("calibrator", "hetcal"):
-                why = "is no calibrator" if scored else "reads no score"
-                raise UsageError(
-                    f"--calibrator holds a model of kind {made.kind!r} that {why}; give one of "
-                    "`calibkit calibrate` or `calibkit hetcal`."
-                )
+        known = made is None or (made.kind in ("calibrator", "hetcal") and "score" in made.columns)
+        if not known:
+            raise UsageError(
+                f"--calibrator holds a model of kind {made.kind!r} that reads no score, or makes no "
+                "probability of it; give one of `calibkit calibrate` or `calibkit hetcal`."
+            )
 
     @property
     def assumed(self) -> str | None:

@@ -15,7 +15,7 @@ from tests.conftest import Invoke
         ("drift boundary.json rows.parquet --estimate --calibrator alpha.json",
          2, "'alpha' that reads no score"),
         ("drift boundary.json rows.parquet --estimate --calibrator boundary.json",
-         2, "'boundary' that is no calibrator"),
+         2, "'boundary' that reads no score, or makes no"),
         ("watch boundary.json rows.parquet --state a.state --period day --maturity 9999999",
          2, "less than or equal to 100000"),
         ("evaluate rows.parquet --boundary line.json", 3, "decides nothing"),

@@ -27,7 +27,6 @@ from calibkit.methods.watch.state import (
     merge_states,
     period_at,
     read_state,
-    table_of,
 )
 from calibkit.methods.watch.watch import HISTORY, judge
 from calibkit.options.watch import WatchOptions
@@ -179,7 +178,9 @@ def test_confidence_sequences_hold_at_all_times_together() -> None:
 
 
 def night(period: int, rows: list[tuple[Any, ...]], mark: int = 0) -> Night:
-    table, weights = table_of(cells(rows))
+    counts = sorted(cells(rows).items())
+    table = tuple((chance, *own) for (chance, _), own in counts)
+    weights = tuple(weight for (_, weight), _ in counts)
     shards = (Shard(f"{period * 100 + mark:016x}", len(rows)),)
     return Night(period, table, shards, weights=weights)
 

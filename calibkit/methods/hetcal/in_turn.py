@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int32s, Int64s, Numbers
 from calibkit.methods.hetcal.grow import Grower, Rules, Subsets
-from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, line_through, mean_loss, pooled_line
+from calibkit.methods.hetcal.maps import Found, Maps, fit_maps, mean_loss, pooled_line
 from calibkit.methods.hetcal.model import SCORE_FEATURE, CrossValidated, Line, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
 from calibkit.methods.hetcal.trees import Node, Tree, described_tree, sorted_bins
@@ -186,7 +186,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             for part in parts:
                 held, line = folds.held(part), pooled_line(rows, folds.used(part))
                 alone[held] = line[0] * rows.score[held] + line[1]
-            slope, intercept = line_through(rows, linear, judged)
+            slope, intercept = pooled_line(replace(rows, score=linear), judged).tolist()
             checked = CrossValidated(
                 pooled=mean_loss(rows, alone, judged),
                 calibrated=mean_loss(rows, linear, judged, (slope, intercept)),

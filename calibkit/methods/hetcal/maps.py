@@ -260,12 +260,6 @@ def tallied(rows: HetcalRows, here: NDArray[np.integer] | slice = slice(None)) -
     return Points(*columns, unit, scale)
 
 
-def line_through(rows: HetcalRows, linear: Floats, kept: Bools) -> tuple[float, float]:
-    """Return Platt's map of some rows from linear scores that others gave them."""
-    slope, intercept = pooled_line(replace(rows, score=linear), kept).tolist()
-    return slope, intercept
-
-
 def mean_loss(
     rows: HetcalRows,
     values: Floats,

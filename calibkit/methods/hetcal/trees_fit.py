@@ -17,6 +17,7 @@ from typing import Final
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int32s, Int64s, UInt8s, UInt16s, distinct_values
 from calibkit.methods.hetcal.grow import Growth
@@ -26,7 +27,6 @@ from calibkit.methods.hetcal.maps import (
     by_leaf,
     fit_maps,
     leaf_lines,
-    line_through,
     mean_loss,
     pooled_line,
     shrunk,
@@ -69,7 +69,8 @@ def fit(
     single = options.partition == "tree"
     compared = (DEPTHS, LEAF_SIZES) if single else (FOREST_DEPTHS, FOREST_LEAF_SIZES)
     grid = Grid.of(options, *compared)
-    place, checked, line = (0, 0 if single else len(grid.depths) - 1, 0), None, (1.0, 0.0)
+    place, checked = (0, 0 if single else len(grid.depths) - 1, 0), None
+    line = np.array([1.0, 0.0])
     if folds is not None and single and (grid.open or growth.own):
         place, checked, line = choose(rows, growth, grid, folds, options.workers)
     elif folds is not None and grid.open:
@@ -222,7 +223,7 @@ class Grid(Struct, frozen=True):
 
 def choose(
     rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int
-) -> tuple[Place, CrossValidated, tuple[float, float]]:
+) -> tuple[Place, CrossValidated, Floats]:
     """Choose by the discounted gain on held-out rows; ties: shallower, larger leaf, more shrinkage.
 
     Candidates are fitted and judged on counts by node and range of scores, the chosen one on rows.
@@ -269,7 +270,7 @@ def choose(
     pooled, loss = (mean_loss(rows, own, kept) for own in linear)
     losses = pooled - total[..., 0] / mass
     losses[best] = loss
-    line = line_through(rows, linear[1], kept)
+    line = pooled_line(replace(rows, score=linear[1]), kept)
     return best, grid.seen(losses, best, pooled, folds), line
 
 

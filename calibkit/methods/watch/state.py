@@ -91,7 +91,9 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
             for kind, (negatives, positives) in part.counts.items():
                 below, above = found.get(kind, (0, 0))
                 found[kind] = (below + negatives, above + positives)
-        cells, weights = table_of(found)
+        ordered = sorted(found.items())
+        cells = tuple((chance, *counts) for (chance, _), counts in ordered)
+        weights = tuple(weight for (_, weight), _ in ordered)
         shards = tuple(sorted(shard for part in parts for shard in part.shards))
         weighted = weights if any(part.weights for part in parts) else ()
         scores, drift = _added(p.scores for p in parts), _added(p.drift for p in parts)
@@ -106,13 +108,6 @@ def _refuse(wrong: object, what: str) -> None:
 def _added(tables: Iterable[tuple[tuple[int, ...], ...]]) -> tuple[Any, ...]:
     """Return the sums of tables of one shape, number by number."""
     return tuple(tuple(map(sum, zip(*lines, strict=True))) for lines in zip(*tables, strict=True))
-
-
-def table_of(counts: Cells) -> tuple[tuple[tuple[float, int, int], ...], tuple[float, ...]]:
-    """Return counts as `Night.cells` and `Night.weights` have them, in order."""
-    ordered = sorted(counts.items())
-    cells = tuple((chance, below, above) for (chance, _), (below, above) in ordered)
-    return cells, tuple(weight for (_, weight), _ in ordered)
 
 
 class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
