@@ -45,9 +45,7 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
     tell(applied.warnings, options)
     found, added = applied.frame, applied.added
     if rows is None:
-        if first == "score":
-            return found[added[0]].to_numpy()
-        calibrated = [name for name in added if name.startswith("calibrated_")]
+        calibrated = [name for name in added if first == "probs" and name.startswith("calibrated_")]
         return found.select(calibrated).to_numpy() if calibrated else found[added[0]].to_numpy()
     joined = [
         name

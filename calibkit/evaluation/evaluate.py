@@ -34,8 +34,6 @@ from calibkit.summaries.score_batches import score_state
 from calibkit.summaries.score_summary import rows_of_state
 from calibkit.summaries.states import Plan, State, from_plain, options_of
 
-__all__ = ["Evaluated", "evaluate", "evaluate_rows", "finish", "fit", "plan", "state"]
-
 
 def evaluate(
     options: EvaluateOptions, source: Source, *, curves: bool | Literal["classes"] = False
@@ -116,13 +114,20 @@ def _add_cells(
 
 def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
     """Return the decisions that are judged, if any, and each score at all thresholds."""
-    found = []
-    for name, taken in rows.decisions.items():
-        judged = confusion_of(rows.sample(taken), name, ALL, options.settings)
-        found.append(Flagged.of_decisions(judged))
-    for name, score in rows.scores.items():
-        found.append(Flagged.of(view_of(rows.sample(score), name, ALL, options.settings)))
-    return found
+    decided = (
+        confusion_of(rows.sample(taken), name, ALL, options.settings)
+        for name, taken in rows.decisions.items()
+    )
+    scored = views_of(options, rows)
+    return [*map(Flagged.of_decisions, decided), *map(Flagged.of, scored)]
+
+
+def views_of(options: EvaluateOptions, rows: EvaluateRows) -> list[View]:
+    """Return each score of all rows, counted."""
+    return [
+        view_of(rows.sample(score), name, ALL, options.settings)
+        for name, score in rows.scores.items()
+    ]
 
 
 #: The name under which the registry of methods looks for it.

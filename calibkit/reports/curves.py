@@ -12,13 +12,13 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.errors import UsageError
-from calibkit.evaluation.evaluate import evaluate, models_of
+from calibkit.evaluation.evaluate import evaluate, models_of, views_of
 from calibkit.evaluation.findings import ALL
-from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
+from calibkit.evaluation.rows import BOUNDARY, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refuse
-from calibkit.measures.views import View, view_of
+from calibkit.measures.views import View
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Column
@@ -99,7 +99,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     confidence = plain.sure if plain.weight is None and plain.groups is None else None
     frames = [
         pl.DataFrame(schema=_SCHEMA),
-        *(_rates(view, CURVES[kind], confidence) for view in _views(rows, plain)),
+        *(_rates(view, CURVES[kind], confidence) for view in views_of(plain, rows)),
         _operating(source, spec, options),
         pl.DataFrame({"curve": ["base_rate"], "precision": [rows.base_rate]}),
     ]
@@ -120,14 +120,6 @@ def _of_boundaries(
     for name, model in options.boundaries:
         spread = options.uncertainty
         yield name, dataclasses.replace(spec, boundary=model, decision=None, uncertainty=spread)
-
-
-def _views(rows: EvaluateRows, options: EvaluateOptions) -> list[View]:
-    """Return each score of rows, counted."""
-    return [
-        view_of(rows.sample(score), name, ALL, options.settings)
-        for name, score in rows.scores.items()
-    ]
 
 
 def _rates(view: View, curve: Curve, confidence: float | None) -> pl.DataFrame:
@@ -309,7 +301,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
     spec = dataclasses.replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
-    table = pl.concat([pl.DataFrame(schema=_RISKS), *map(_risks, _views(rows, spec))])
+    table = pl.concat([pl.DataFrame(schema=_RISKS), *map(_risks, views_of(spec, rows))])
     return Points.of("risk-coverage", table, rows)
 
 

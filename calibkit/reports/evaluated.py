@@ -17,8 +17,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.errors import CalibkitError
-from calibkit.evaluation.evaluate import Evaluated, evaluate
-from calibkit.evaluation.findings import ALL
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.findings import ALL, Evaluated
 from calibkit.evaluation.rows import BOUNDARY, with_score
 from calibkit.files.sources import Source
 from calibkit.measures.result import Difference, Metrics, Number, alike

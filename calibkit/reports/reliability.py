@@ -15,8 +15,8 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.errors import DataError
-from calibkit.evaluation.evaluate import Evaluated, evaluate
-from calibkit.evaluation.findings import ALL
+from calibkit.evaluation.evaluate import evaluate
+from calibkit.evaluation.findings import ALL, Evaluated
 from calibkit.files.sources import Source
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions, ReliabilityOptions

@@ -18,7 +18,7 @@ from .lines import StateLine
 from .runs import deliver, run_states
 
 if TYPE_CHECKING:
-    from calibkit.evaluation.evaluate import Evaluated
+    from calibkit.evaluation.findings import Evaluated
     from calibkit.files.sinks import Transaction
     from calibkit.files.sources import Source
     from calibkit.models.page import Page

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scipy import special, stats
 
-from calibkit.evaluation.evaluate import Evaluated
+from calibkit.evaluation.findings import Evaluated
 from calibkit.evaluation.outputs import content
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
