@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -214,6 +214,19 @@ def test_a_state_of_anything_else_is_refused(models: Path, invoke: Invoke, tmp_p
         words = (model, then, "--period", "day", "--state", tmp_path / "broken.state")
         assert invoke("watch", *words).code == 3
     assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_night_is_that_of_the_clock_on_the_wall(
+    suffix: str, models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    late = pl.col("day").dt.combine(time(23, 30)).dt.replace_time_zone("America/New_York")
+    frame = nights(2).with_columns(late.alias("at"))
+    if suffix == "csv":
+        frame = frame.with_columns(pl.col("at").dt.to_string("iso:strict"))
+    rows = write(frame, tmp_path / f"rows.{suffix}")
+    words = (models / "boundary.json", rows, "--state", tmp_path / "w.state", "--period", "at")
+    assert content(invoke, *words)["period"] == "2026-11-02"
 
 
 def test_late_labels_and_rows_of_age(models: Path, invoke: Invoke, tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ class Reading(Struct, frozen=True):
             days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
             places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
         elif kind == pl.Date or isinstance(kind, pl.Datetime):
-            places = column.cast(pl.Date).to_physical().cast(pl.Int64)
+            places = column.dt.date().to_physical().cast(pl.Int64)
         else:
             where.refuse(column, None, f"type {kind} is no night", _KINDS)
         if places.null_count():
