@@ -299,7 +299,7 @@ class BundleApplier:
             taken = set(needed.values())
             for role, name in own.needed.items():
                 if name not in made and name not in taken:
-                    needed[role if role not in needed else name] = name
+                    needed[role if role not in needed else f"{role} {name}"] = name
             optional.update(dict.fromkeys(name for name in own.optional if name not in made))
         others = tuple(name for name in optional if name not in needed.values())
         return Reads(needed, others, (*written, ACTION), request)
@@ -317,7 +317,7 @@ class BundleApplier:
         """Return the columns of all parts."""
         made: dict[str, pl.Series] = {}
         for step, own in zip(self.steps, self.own_reads, strict=True):
-            seen = frame.with_columns(**made)
+            seen = frame.with_columns(made.values())
             columns = step.applier.values(seen, where, own)
             for name, values in zip(step.columns.values(), columns, strict=True):
                 made[name] = values.alias(name)

@@ -188,6 +188,31 @@ def test_a_column_that_no_part_makes_comes_from_the_input(
     invoke("apply", model, folder / "rows.parquet").refused(2, "'calibrated'")
 
 
+def test_a_column_may_have_any_name_in_python(
+    folder: Path, bundle: Callable[..., Path], invoke: Invoke
+) -> None:
+    rows = folder / "calibrated.parquet"
+    found = applied(invoke, bundle(self="cal", block="block"), rows)
+    assert found["self"].equals(found["calibrated"])
+
+
+def test_what_is_one_part_s_score_may_be_the_uncertainty_of_another(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    rows = tmp_path / "rows.parquet"
+    every_role(400, 8).rename({"score": "p", "score_0": "score"}).write_parquet(rows)
+    columns = {"one": ("p", "uncertainty"), "two": ("score_1", "score")}
+    models = {name: tmp_path / f"{name}.json" for name in columns}
+    for name, (score, spread) in columns.items():
+        given = ("--score", score, "--uncertainty", spread, "--precision 0.7 --method exact")
+        make(models[name], "boundary", rows, *given)
+    service = make(tmp_path / "b.json", "bundle", *(f"{k}={path}" for k, path in models.items()))
+    found = applied(invoke, service, rows, "--keep", "id")
+    for name, model in models.items():
+        alone = applied(invoke, model, rows, "--keep", "id")
+        assert found[f"decision_{name}"].equals(alone["decision"])
+
+
 def test_a_clash_with_the_input_is_told(
     folder: Path, bundle: Callable[..., Path], invoke: Invoke
 ) -> None:
