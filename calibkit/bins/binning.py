@@ -8,7 +8,7 @@ classifier performance, sections 5.2 and C.8.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import polars as pl
@@ -314,7 +314,8 @@ def grid_metadata(grid: Grid, rows: ScoreRows, strategy: str) -> dict[str, str]:
 
     The entry ``calibkit`` is a JSON object; `uncertainty_min` and `score_min` stand beside it.
     """
-    columns = grid_columns(rows) | {"label": Column(rows.options.label)}
+    label = Column(rows.options.label, positive=rows.options.positive)
+    columns = grid_columns(rows) | {"label": label}
     about: dict[str, object] = {"columns": columns, "order": grid.order, "strategy": strategy}
     about |= {} if rows.resolution is None else {"resolution": rows.resolution}
 
@@ -364,21 +365,26 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
             "leave it out.",
             column=options.weight,
         )
-    frame = source.read(list(GRID_COLUMNS)).sort("uncertainty_bin", "score_bin")
+    read = source.read(list(GRID_COLUMNS))
+    frame = read.cast(pl.Float64, strict=False)
+    for column, own in zip(frame, read, strict=True):
+        if column.null_count() > own.null_count():
+            raise _broken(source, f"column {column.name!r} holds text")
+    frame = frame.sort("uncertainty_bin", "score_bin")
     levels, bins = _shape(frame, source)
     where = RowFinder(source)
     counts = np.concatenate(
         [numeric_column(frame[name], where, low=0.0) for name in ("count", "positives")]
-    ).astype(np.float64)
+    )
     if not counts.any():
         raise _broken(source, "all cells are empty")
     units, unit = in_units(counts)
     total, positive = units.reshape(2, levels, bins)
     if (positive > total).any():
         raise _broken(source, "a cell has more positives than rows")
-    grid = _grid(frame, total, positive, unit)
-    numbers = {name: frame[name].cast(pl.Float64).fill_null(np.nan) for name in GRID_COLUMNS}
-    fingerprint = data_hash({name: column.to_numpy() for name, column in numbers.items()})
+    filled = frame.fill_null(np.nan)
+    fingerprint = data_hash({name: filled[name].to_numpy() for name in GRID_COLUMNS})
+    grid = _grid(filled, total, positive, unit)
     return GridTable(grid, _columns(source, options), fingerprint, source)
 
 
@@ -386,8 +392,7 @@ def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> G
     """Put the edges and minima of a table together: one row an outer bin, or one for all."""
 
     def matrix(name: str) -> Numbers:
-        values = frame[name].cast(pl.Float64).fill_null(np.nan).to_numpy()
-        return np.array(values, np.float64).reshape(total.shape)
+        return np.array(frame[name].to_numpy()).reshape(total.shape)
 
     uncertainty_edges, uncertainty_min = matrix("uncertainty_high")[:-1], matrix("uncertainty_min")
     score_edges, score_min = matrix("score_high")[:, :-1], matrix("score_min")
@@ -412,11 +417,10 @@ def _varies(values: Numbers, axis: int) -> bool:
 
 def _shape(frame: pl.DataFrame, source: Source) -> tuple[int, int]:
     """Return the numbers of bins of a complete grid, sorted by cell."""
-    found: Any = frame.select(pl.col("uncertainty_bin", "score_bin").max()).row(0)
-    if None in found:
+    places = frame.select("uncertainty_bin", "score_bin").fill_null(np.nan).to_numpy()
+    if not np.isfinite(places).all():
         raise _broken(source, "a bin has no number")
-    levels, bins = int(found[0]) + 1, int(found[1]) + 1
-    places = frame.select("uncertainty_bin", "score_bin").to_numpy()
+    levels, bins = (int(last) + 1 for last in places.max(axis=0))
     complete = levels * bins == frame.height
     if not complete or not np.array_equal(places, np.argwhere(np.ones((levels, bins)))):
         raise _broken(

@@ -39,6 +39,19 @@ def test_rows_that_judge_a_grid_are_its_own(levels: int, grid: Path, invoke: Inv
     assert [said["test"][name] for name in names] == [said["in_sample"][name] for name in names]
 
 
+def test_rows_that_judge_a_grid_are_read_as_its_own_were(grid: Path, invoke: Invoke) -> None:
+    """Where the label is and what scores hold the grid knows."""
+    rows = grid.with_name("rows.parquet")
+    frame = pl.read_parquet(rows).with_columns(
+        pl.col("label").replace_strict([0, 1], ["no", "yes"])
+    )
+    frame.with_columns(100 * pl.col("score")).rename({"label": "y"}).write_parquet(rows)
+    named = ("--label", "y", "--positive", "yes", "--scale", "percent", "--score-bins", 3)
+    assert invoke("bin", rows, *named, "-q", "-o", grid).code == 0
+    said = fit(invoke, grid, "--method", "exact", "--test", rows).result()["fit"]
+    assert said["test"]["selected"] == said["in_sample"]["selected"]
+
+
 first = pl.int_range(pl.len()) == 0
 
 
@@ -66,8 +79,16 @@ first = pl.int_range(pl.len()) == 0
             lambda table: table.with_columns(count=pl.when(first).then(-1).otherwise("count")),
             "not in [0, inf)",
         ),
+        (
+            lambda table: table.with_columns(uncertainty_bin=pl.lit("x")),
+            "column 'uncertainty_bin' holds text",
+        ),
+        (
+            lambda table: table.with_columns(score_high=pl.lit("high")),
+            "column 'score_high' holds text",
+        ),
     ],
-    ids=["empty", "positives", "missing", "more", "twice", "null", "negative"],
+    ids=["empty", "positives", "missing", "more", "twice", "null", "negative", "bin", "limit"],
 )
 def test_a_table_that_is_no_whole_grid_is_refused(
     change: Callable[[pl.DataFrame], pl.DataFrame], said: str, grid: Path, invoke: Invoke

@@ -99,17 +99,13 @@ def test_rows_are_decided_by_the_leaf_of_their_cell(
     assert fitted["objective_value"] <= said["fit"]["upper_bound"]
 
 
-def test_rows_that_judge_lie_in_the_cells_of_the_fit() -> None:
-    fresh = frame(400, 9).filter(pl.col("a") > 0.4)
-    model = ck.fit_boundary(
-        frame(800, 8),
-        precision=0.6,
-        uncertainty=["a", "b"],
-        method="exact",
-        uncertainty_bins=2,
-        folds=0,
-        test=fresh,
-    )
+@pytest.mark.parametrize(
+    "more", [{"uncertainty_bins": 2, "folds": 0}, {"confidence": 0.8}], ids=["fit", "certified"]
+)
+def test_rows_that_judge_lie_in_the_cells_of_the_fit(more: dict[str, Any]) -> None:
+    fresh, several = frame(400, 9).filter(pl.col("a") > 0.4), ["a", "b"]
+    given = {"precision": 0.6, "uncertainty": several, "method": "exact", **more}
+    model = ck.fit_boundary(frame(3000, 8), **given, test=fresh)
     chosen = model.apply(fresh).filter(pl.col("decision") == 1)
     seen = model.fit.test
     assert (seen.selected, seen.true_positives) == (chosen.height, chosen["label"].sum())

@@ -280,6 +280,44 @@ def test_amounts_that_sum_to_nothing(tmp_path: Path, invoke: Invoke) -> None:
     assert done.code == 3 and "no row costs anything" in done.stderr
 
 
+@pytest.mark.parametrize("bound", ["overall", "each"])
+def test_a_segment_where_nothing_is_worth_anything(
+    tmp_path: Path, invoke: Invoke, bound: str
+) -> None:
+    frame = rows(400).with_columns(shop=pl.Series(["a", "b"] * 200))
+    none = frame.with_columns(
+        pl.when(pl.col("shop") == "b").then(pl.col(name)).otherwise(0).alias(name)
+        for name in ("amount", "alarm", "miss")
+    )
+    path, judge = write(none, tmp_path / "rows.parquet"), write(none, tmp_path / "judge.parquet")
+    given = ("--by", "shop", "--folds", 0, "--test", judge, "-o", tmp_path / "b.json")
+    each = ("--bound", bound, "--min-group-positives", 0)
+    done = invoke("boundary", path, "--precision", "0.6", "--value", "amount", *each, *given)
+    groups = done.result()["groups"]
+    assert groups["a"]["fit"]["test"]["recall"] is None
+    assert groups["b"]["fit"]["test"]["recall"] > 0.1
+    if bound == "each":
+        assert "segment 'a' has no positive row of any value" in done.stderr
+        return
+    costs = invoke("boundary", path, "--minimize", "cost:alarm,miss", *given).result()["groups"]
+    assert costs["a"]["fit"]["test"]["objective_value"] == 0.0
+
+
+def test_a_method_that_takes_no_infinite_scores_is_a_row_of_a_comparison(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    frame = rows(200).with_columns(
+        score=pl.when(pl.col("id") > 0).then("score").otherwise(math.inf)
+    )
+    path = write(frame, tmp_path / "rows.parquet")
+    given = ("--scale", "raw", "--recall", "0.5", "--folds", 0, "--compare")
+    done = invoke("boundary", path, *given)
+    assert done.code == 0, done.stderr
+    assert "skipped" in done.stdout.decode() and "needs finite scores" in done.stdout.decode()
+    write(frame.with_columns(label=pl.lit(0)), path)
+    invoke("boundary", path, *given).refused(3, "no positive row")
+
+
 def test_what_is_said_of_them(tmp_path: Path, invoke: Invoke) -> None:
     path = write(rows(), tmp_path / "rows.parquet")
     output = tmp_path / "b.json"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -202,20 +202,25 @@ def read_test_rows(
     """
     if options.test is None:
         return None
-    dialect, fitted_in = Dialect(), None
+    dialect = Dialect()
     if isinstance(data, ScoreRows):
-        columns, dtype, fitted_in = data.options, str(data.score.dtype), data.cells
+        columns, dtype = data.options, str(data.score.dtype)
         dialect = data.source.dialect if data.source else dialect
     else:
-        score, uncertainty = data.columns["score"], data.columns.get("uncertainty")
-        name = uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None
-        columns = dataclasses.replace(options.columns, score=score.name, uncertainty=name)
+        own, columns = data.columns, options.columns
+        score, label, uncertainty = own["score"], own["label"], own.get("uncertainty")
+        columns = dataclasses.replace(
+            columns,
+            score=score.name,
+            scale=cast(Any, score.scale or columns.scale),
+            label=label.name,
+            positive=label.positive or columns.positive,
+            uncertainty=uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None,
+        )
         dtype = score.dtype or dtype
     source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
     others = list(_beside(dataclasses.replace(options, groups=None, time=None), source).values())
-    several = options.several
-    rows = read_score_rows(source, columns, others=others, uncertainty=not several)
-    return in_cells(rows, several, fitted_in) if several else rows
+    return read_score_rows(source, columns, others=others, uncertainty=not options.several)
 
 
 def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] = ()) -> Reading:

@@ -21,6 +21,7 @@ from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import choice
 from calibkit.methods.boundary.application import OTHER
+from calibkit.methods.boundary.problem.columns import amounts_of
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.result import parts
 from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
@@ -169,6 +170,10 @@ def _fit_each(
         for needed, word, wanted in (("n", "negative", 0), ("p", "positive", 1)):
             if needed in options.target.needs and not (classes == wanted).any():
                 lack = f"no {word} row"
+        if not lack and options.value is not None:
+            amounts = amounts_of(part.other(options.value), part.finder, "values")
+            weights = 1.0 if part.weight is None else part.weight
+            lack = "" if (amounts * part.labels * weights).any() else "no positive row of any value"
         if lack:
             warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
@@ -254,7 +259,7 @@ def _judge_together(
     method = fits[0].model.method if options.method == AUTO else options.method
     base = summarise(data, dataclasses.replace(options, method=method))
     _, goal = base.aim()
-    seen = judge_rows(model, data, options.target, goal.of)
+    seen = judge_rows(model, data, options.target, goal.of, base.values)
     counted = {name: getattr(seen, name) for name in parts.Figures.__struct_fields__}
     model.fit = parts.BoundaryFit(
         rows=seen.rows,

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from calibkit.arrays import Bools, Floats, Int64s
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
-from calibkit.methods.boundary.application import group_codes, probabilities, reviewed
-from calibkit.methods.boundary.problem.columns import read_values
+from calibkit.methods.boundary.application import group_codes, probabilities, reviewed, spread_of
+from calibkit.methods.boundary.problem.columns import Values, read_values, uncertainties
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
 from calibkit.methods.boundary.result import parts
@@ -176,15 +176,21 @@ def judge_rows(
     rows: ScoreRows,
     target: Target,
     make_goal: Callable[[Totals], Goal],
+    values: Values | None,
     classes: ClassWeights | None = None,
 ) -> parts.TestFigures:
     """Return the figures of a boundary on labelled rows.
 
-    `classes`: by how much these are reweighted; None: so that the base rate is that of the target.
+    `values`: what each row is worth, see `read_values`; `classes`: by how much these are reweighted;
+    None: so that the base rate is that of the target.
     """
     by = model.columns.get("by")
     segments = None if by is None or not rows.others.width else rows.other(by.name)
-    chance = probabilities(model, rows.score, rows.uncertainty, segments)
+    spread = rows.uncertainty
+    if model.partition is not msgspec.UNSET:
+        named = [model.columns[role].name for role in model.spreads]
+        spread = spread_of(model, dict(zip(model.spreads, uncertainties(rows, named), strict=True)))
+    chance = probabilities(model, rows.score, spread, segments)
     units, unit, totals = _counted(rows, chance)
     hits, gain, weighed = rows.labels.astype(bool), 0.0, totals
     selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
@@ -192,14 +198,13 @@ def judge_rows(
     if classes != AS_THEY_ARE:
         weighed = totals.reweighted(classes)
         selected, true_positives = classes.weigh(selected, true_positives)
-    values = read_values(rows, target)
     if values is not None:
         whole = int(values.gain[values.gain > 0].sum())
         weighed = replace(weighed, gain=whole, gain_unit=values.unit)
         gain = _expected(values.gain, chance)
     more = 0, 0
     if model.review_thresholds is not msgspec.UNSET:
-        also = reviewed(model, rows.score, rows.uncertainty)
+        also = reviewed(model, rows.score, spread)
         more = int(units[also].sum()), int(units[also & hits].sum())
     counts = selected, true_positives, gain, *more
     return parts.TestFigures(
@@ -323,7 +328,8 @@ def judge_test(
     model: BoundaryModel, rows: ScoreRows, target: Target, make_goal: Callable[[Totals], Goal]
 ) -> None:
     """Write the figures on test rows into a model, of all of them and of each segment."""
-    model.fit.test = judge_rows(model, rows, target, make_goal)
+    values = read_values(rows, target)
+    model.fit.test = judge_rows(model, rows, target, make_goal, values)
     if model.groups is msgspec.UNSET:
         return
     code = group_codes(model, rows.other(model.columns["by"].name))
@@ -332,9 +338,10 @@ def judge_test(
         classes = classes_of(target, _counted(rows, np.zeros(rows.score.size))[2])
     for place, segment in enumerate(model.groups.values()):
         own = np.flatnonzero(code == place)
-        if own.size and (target.value_column is None or rows.labels[own].any()):
+        if own.size:
+            worth = None if values is None else replace(values, gain=values.gain[own])
             part = rows.only(own)
-            segment.fit.test = judge_rows(model, part, target, make_goal, classes)
+            segment.fit.test = judge_rows(model, part, target, make_goal, worth, classes)
     if model.fit.gap and target.gap is not None:
         seen = (segment.fit.test for segment in model.groups.values())
         model.fit.gap.test = apart(target.gap, seen)
