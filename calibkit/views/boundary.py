@@ -275,7 +275,7 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
     table = [[delta, confusion_deviation(rows, delta)] for delta in (0.1, 0.05, 0.01)]
     heads = ["fails with probability at most", "deviation"]
     amounts, objective = {"value", "cost_fp", "cost_fn"} & model.columns.keys(), model.objective
-    several = model.levels > 1 or model.review_thresholds
+    several = model.levels > 1 or model.review_thresholds or model.groups
     if not (amounts or objective.subject_to or objective.prevalence or several):
         # One threshold was sought that is best by a measure of counts: how fast that changes here.
         figure = answer.figure_name(model)

@@ -300,6 +300,15 @@ def test_one_bound_over_all_segments(many: Path, tmp_path: Path, invoke: Invoke)
     assert sum(parts) == seen["selected"] > 0
 
 
+def test_a_capacity_over_all_segments_is_one_at_the_base_rate(many: Path, invoke: Invoke) -> None:
+    given = "--capacity 0.1 --prevalence 0.05 --confidence 0.9 --by shop --json"
+    fit = json.loads(invoke("boundary", many, given).stdout)["fit"]
+    seen, negatives = fit["in_sample"], fit["rows"] - fit["positives"]
+    wrong = (seen["selected"] - seen["true_positives"]) / negatives
+    assert 0.05 * seen["recall"] + 0.95 * wrong <= 0.1 < seen["selected"] / fit["rows"]
+    assert fit["bound_met"] is True
+
+
 def test_too_few_rows_are_said_before_they_are_tested(tmp_path: Path, invoke: Invoke) -> None:
     path = write(simulate(300, seed=3), tmp_path / "few.parquet")
     done = invoke("boundary", path, "--precision", "0.8", "--confidence", "0.99")

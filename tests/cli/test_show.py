@@ -241,11 +241,10 @@ def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: 
     shown = invoke("show", model, "--bounds").stdout.decode()
     assert f"{2 * slope * deviation:.6g}" in shown
     assert "regret of fbeta:2" in shown
-    bounded = tmp_path / "bounded.json"
-    assert (
-        invoke("boundary", calib, "--precision", "0.6", "--method", "st", "-o", bounded).code == 0
-    )
-    assert "regret" not in invoke("show", bounded, "--bounds").stdout.decode()
+    other = tmp_path / "other.json"  # with a bound, and with several thresholds
+    for goal in ("--precision 0.6", "--maximize fbeta:2 --by weight"):
+        assert invoke("boundary", calib, goal, "--method", "st", "-o", other).code == 0
+        assert "regret" not in invoke("show", other, "--bounds").stdout.decode()
 
 
 def test_uniform_bounds_are_refused_where_they_do_not_hold(

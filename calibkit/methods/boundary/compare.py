@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
-from calibkit.errors import InfeasibleError, UsageError
+from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import fit_rows
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
@@ -121,7 +121,9 @@ def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows 
         fitted = delivered(fit_rows(data, options), options, test)
     except InfeasibleError:
         return Compared(options.method, None, "infeasible: selects nothing")
-    except UsageError as error:
+    except (UsageError, DataError) as error:
+        if isinstance(error, DataError) and options.method in (AUTO, "exact"):
+            raise  # what these two cannot take is bad data for every method
         return Compared(options.method, None, f"skipped: {error.message}")
     model, note = fitted.model, _NOTES.get(options.method, "")
     if not model.fit.bound_met:

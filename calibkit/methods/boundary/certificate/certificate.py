@@ -300,12 +300,14 @@ def _assembled(
     together = side_by_side(data, plain, stack, found, None)
     model = together.model
     if options.bound == "overall":
-        seen, met = model.fit.in_sample, []
+        seen, met, classes = model.fit.in_sample, [], together.goal.totals.classes
+        selected, _ = classes.weigh(float(seen.selected), float(seen.true_positives))
+        rows, _ = classes.weigh(float(model.fit.rows), float(model.fit.positives))
         rates = {
             "precision": seen.precision,
             "recall": seen.recall,
             "fpr": seen.false_positive_rate,
-            "capacity": seen.selected / model.fit.rows,
+            "capacity": selected / rows,
         }
         for one in evidence.quantities_of(options):  # but for rounding
             slack = (rates[one.name] or 0.0) - float(one.bound)
