@@ -8,7 +8,7 @@ of every other measure it comes from the formula's slopes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -71,6 +71,17 @@ class Cells(Struct, frozen=True):
         return np.divide(part, whole, out=np.full(shape, self.empty, kind), where=whole != 0)
 
 
+def slopes(formula: Callable[[Cells], Any], cells: Sequence[float] | Floats) -> Floats:
+    """Return the derivatives of a formula by true and false positives, false and true negatives.
+
+    They are exact but for rounding: a formula of ``x + i h`` has the slope times h as its
+    imaginary part (Squire, Trapp, Using complex variables to estimate derivatives, 1998).
+    """
+    step = _STEP * math.fsum(cells)
+    found: Floats = formula(Cells(*np.array(cells)[:, None] + 1j * step * np.eye(4))).imag / step
+    return found
+
+
 def _root(*factors: Any) -> Any:
     """Return the root of a product: of whole numbers of the exact one, of arrays without overflow."""
     if isinstance(factors[0], np.ndarray):
@@ -130,14 +141,8 @@ class ConfusionMeasure(Struct, frozen=True, kw_only=True):
         return "delta" if self.share is None else "wilson"
 
     def slopes(self, cells: tuple[float, ...], *parameters: float) -> Floats:
-        """Return the derivatives by true and false positives, false and true negatives.
-
-        They are exact but for rounding: a formula of ``x + i h`` has the slope times h as its
-        imaginary part (Squire, Trapp, Using complex variables to estimate derivatives, 1998).
-        """
-        step = _STEP * math.fsum(cells)
-        moved = np.array(cells)[:, None] + 1j * step * np.eye(4)
-        return self.formula(Cells(*moved), *parameters).imag / step
+        """Return the derivatives by true and false positives, false and true negatives."""
+        return slopes(lambda moved: self.formula(moved, *parameters), cells)
 
     def read(self, name: str, text: str, option: str) -> tuple[Bound, ...]:
         """Return the parameters in the text that follows a measure's name and a colon.

@@ -10,6 +10,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.files.frames import open_frame
+from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.run import read_boundary_rows
+from calibkit.options.boundary import BoundaryOptions
 from tests.conftest import Invoke
 
 
@@ -139,6 +143,17 @@ def test_three_way_decisions_are_certified(
     )
     assert value >= limit if "minimize" in said["objective"] else value <= limit
     assert "review capacity <= " in invoke("show", model).stdout.decode()
+
+
+def test_errors_of_sampled_rows_are_of_their_own_objective(rows: Path) -> None:
+    """They are over the folds: the influence of a row is that on one threshold."""
+    given = BoundaryOptions(
+        precision=0.8, recall=0.7, method="st", weight="weight", weight_kind="sampling"
+    )
+    fitted = fit_boundary(read_boundary_rows(given, open_frame(rows)), given)
+    shares = [fold.reviewed / fold.rows for fold in fitted.folds]
+    spread = np.std(shares, ddof=1) / len(shares) ** 0.5
+    assert fitted.model.fit.cross_validated.standard_error == pytest.approx(spread)
 
 
 def test_weights_shards_and_one_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:

@@ -44,6 +44,7 @@ LAST_DIGITS = {
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
     "Normal quantiles come from Python": ("drift", "sample, evaluate"),
     "it is exact for few groups": ("intervals of groups",),
+    "where a row stands for several comes from exact slopes": ("sampling",),
     "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
         *("tree of groups", "tree in time"),
     ),

@@ -272,7 +272,7 @@ def test_errors_of_sampled_rows_are_those_of_their_influences(
     option = {"precision": "0.5"} if figure == "recall" else {"recall": "0.5"}
     goal = goal_of(read_target(option), tally_totals(Rows([1.0], [0], [1], [1], [1.0]).tally()))
     found = linearised_error(goal, cells.astype(float), squares.astype(float), None)
-    assert found == pytest.approx(naive.influence_error(data, figure), rel=1e-6)
+    assert found == pytest.approx(naive.influence_error(data, figure), rel=1e-12)
 
 
 def test_errors_at_another_prevalence_are_those_of_the_rates() -> None:
@@ -296,4 +296,4 @@ def test_errors_at_another_prevalence_are_those_of_the_rates() -> None:
         ]
     )
     expected = np.sqrt(np.square(slopes) @ squares)
-    assert linearised_error(goal, cells, squares, prevalence) == pytest.approx(expected, rel=1e-6)
+    assert linearised_error(goal, cells, squares, prevalence) == pytest.approx(expected, rel=1e-12)

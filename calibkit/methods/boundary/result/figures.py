@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,13 +25,11 @@ from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
 from calibkit.methods.boundary.solvers.summary import Stack
 from calibkit.methods.boundary.solvers.three_way import ThreeWay
-from calibkit.numerics.confusion import Cells
+from calibkit.numerics.confusion import Cells, slopes
 from calibkit.numerics.sums import added
 from calibkit.options.objective import Gap, Target
 from calibkit.summaries.tally import Tally
 
-#: Step of the derivatives of a figure, as a share of the whole weight.
-_STEP = 1e-6
 #: The gaps between segments whose price is told, in shares of the one that was asked for.
 _GAPS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(4))
 
@@ -132,7 +130,9 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         goal_of(totals[[fold]]).value(*one[2:])
         for fold, one in zip(judged_folds, judged, strict=True)
     )
-    if dealt.squares.size and not pooled.uses_gain and np.isfinite(squares[forward:]).all():
+    alike = not pooled.uses_gain and not isinstance(pooled, ThreeWay)
+    known = pooled.value(*counted) is not None and np.isfinite(squares[forward:]).all()
+    if dealt.squares.size and alike and known:
         whole, classes = pooled.totals, dealt.classes
         rows, positives = classes.rows(float(whole.rows), float(whole.positives))
         taken, hits = classes.rows(float(counted[0]), float(counted[1]))
@@ -354,9 +354,7 @@ def apart(gap: Gap, seen: Iterable[parts.Figures | None]) -> float | None:
     return max(rates) - min(rates) if rates else None
 
 
-def linearised_error(
-    goal: Goal, cells: Floats, squares: Floats, prevalence: float | None
-) -> float | None:
+def linearised_error(goal: Goal, cells: Floats, squares: Floats, prevalence: float | None) -> float:
     """Return the standard error of a goal that counts rows which stand for several rows each.
 
     A weight that says for how many rows one row stands makes a figure a ratio of weighted sums.  Its
@@ -364,32 +362,13 @@ def linearised_error(
     of the figure by the weight in the row's cell of the confusion matrix (Särndal, Swensson, Wretman,
     Model assisted survey sampling, 1992, section 5.5).  So the sums of squared weights in the cells (of
     true and false positives, false and true negatives) are all it takes, beside the weights there.
-    `prevalence` is the base rate to which the classes are reweighted, if they are.  None where the
-    objective is undefined.
+    `prevalence` is the base rate to which the classes are reweighted, if they are.
     """
-    step = _STEP * float(cells.sum())
-    variance = 0.0
-    for place in range(4):
-        if squares[place] == 0.0:
-            continue
-        moved = np.zeros(4)
-        moved[place] = min(step, float(cells[place]))
-        above = _objective(goal, cells + moved, prevalence)
-        below = _objective(goal, cells - moved, prevalence)
-        if above is None or below is None:
-            return None
-        slope = (above - below) / (2 * float(moved[place]))
-        variance += slope * slope * float(squares[place])
-    return math.sqrt(variance)
 
+    def objective(c: Cells) -> Any:
+        if prevalence is not None:
+            positive, negative = prevalence / (c.tp + c.fn), (1.0 - prevalence) / (c.fp + c.tn)
+            c = Cells(c.tp * positive, c.fp * negative, c.fn * positive, c.tn * negative)
+        return goal.formula(c) if isinstance(goal, Measure) else getattr(c, goal.maximised)
 
-def _objective(goal: Goal, cells: Floats, prevalence: float | None) -> float | None:
-    """Return the objective of a confusion matrix."""
-    tp, fp, fn, tn = (float(cell) for cell in cells)
-    if prevalence is not None and tp + fn > 0.0 and fp + tn > 0.0:
-        positive, negative = prevalence / (tp + fn), (1.0 - prevalence) / (fp + tn)
-        tp, fn, fp, tn = tp * positive, fn * positive, fp * negative, tn * negative
-    if isinstance(goal, Measure):
-        return float(goal.formula(Cells(*np.array([[tp], [fp], [fn], [tn]])))[0])
-    whole = tp + fn if goal.maximised == "recall" else tp + fp
-    return tp / whole if whole else None
+    return math.sqrt(math.fsum(slopes(objective, cells) ** 2 * squares))
