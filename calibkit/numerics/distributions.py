@@ -60,21 +60,16 @@ def student_value(confidence: float, free: int) -> float:
 
 
 def interval(successes: ArrayLike, trials: ArrayLike, confidence: float) -> tuple[Floats, Floats]:
-    """Return the exact two-sided interval: each side wrong with at most half of the remainder."""
-    each = 0.5 + 0.5 * confidence
-    low, high = (one_sided(successes, trials, each, upper=upper) for upper in (False, True))
-    return low, high
-
-
-def one_sided(successes: ArrayLike, trials: ArrayLike, confidence: float, *, upper: bool) -> Floats:
-    """Return the exact one-sided bound of a success probability, at a confidence above 0 and below 1.
+    """Return the exact two-sided interval: each side wrong with at most half of the remainder.
 
     Counts are whole numbers, ``0 <= successes <= trials``, in arrays of shapes that fit together.  The
-    lower bound is the largest p such that ``P(X >= successes) <= 1 - confidence`` for a binomial
+    lower end is the largest p such that ``P(X >= successes)`` is at most that half for a binomial
     variable X of success probability p; 0 without a success.  The upper one mirrors it; it is 1 where
     every trial is a success, and without trials.
     """
     hits, rows = np.broadcast_arrays(np.asarray(successes, np.int64), np.asarray(trials, np.int64))
-    out = np.empty(hits.shape)
-    bounds(hits.flatten(), rows.flatten(), 1.0 - confidence, upper, out.reshape(-1))
-    return out
+    ends, wrong = np.empty((2, hits.size)), 1.0 - (0.5 + 0.5 * confidence)
+    for upper, out in enumerate(ends):
+        bounds(hits.flatten(), rows.flatten(), wrong, bool(upper), out)
+    low, high = (out.reshape(hits.shape) for out in ends)
+    return low, high

@@ -68,7 +68,7 @@ class ExactSum(Struct):
     @property
     def value(self) -> float:
         """The float64 nearest to the sum (ties to even)."""
-        return nearest_float(Fraction(self.units, 1 << -LEAST_PRODUCT))
+        return nearest_float(self.fraction)
 
     @property
     def fraction(self) -> Fraction:

@@ -293,8 +293,7 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
         )
         heads.append(f"regret of {figure}")
         for row in table:
-            far = {"margin_constant": 0.0, "margin_exponent": 1.0, "regression_error": 0.0}
-            row.append(regret_bound(slope, rows, row[0], **far))
+            row.append(regret_bound(slope, rows, row[0]))
     page.table(heads, table)
 
 

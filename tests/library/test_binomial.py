@@ -7,11 +7,18 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numpy.typing import ArrayLike
 from scipy import stats
 
-from calibkit.numerics.distributions import interval, one_sided
+from calibkit.arrays import Floats
+from calibkit.numerics.distributions import interval
 
-lower_bound, upper_bound = partial(one_sided, upper=False), partial(one_sided, upper=True)
+
+def one_sided(upper: bool, successes: ArrayLike, trials: ArrayLike, confidence: float) -> Floats:
+    return interval(successes, trials, 2.0 * confidence - 1.0)[upper]
+
+
+lower_bound, upper_bound = partial(one_sided, False), partial(one_sided, True)
 
 
 @pytest.mark.parametrize("confidence", [0.3, 0.5, 0.9, 0.95, 0.999])

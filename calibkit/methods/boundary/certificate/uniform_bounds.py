@@ -11,7 +11,6 @@ from math import log, sqrt
 
 import numpy as np
 
-from calibkit.errors import UsageError
 from calibkit.numerics.confusion import MEASURES
 
 
@@ -22,14 +21,7 @@ def confusion_deviation(rows: int, delta: float) -> float:
     matrix, for every threshold and probability at it, is within
     ``sqrt(8 / n * log(32 (2 n + 1) / delta))`` of its expectation; the lemma states twice as much,
     which its proof does not need.
-
-    `rows`: n, at least 1. `delta`: the probability that the bound fails, in (0, 1). Raises
-    `UsageError` for others.
     """
-    if rows < 1:
-        raise UsageError(f"a bound needs at least one row; got {rows}.")
-    if not 0.0 < delta < 1.0:
-        raise UsageError(f"delta is {delta}; a probability between 0 and 1 is expected.")
     return sqrt(8.0 / rows * log(32.0 * (2.0 * rows + 1.0) / delta))
 
 
@@ -44,20 +36,10 @@ def slope_at(measure: str, *parameters: float, cells: tuple[float, ...]) -> floa
     return float(np.abs(slopes).sum()) * sum(cells)
 
 
-def regret_bound(
-    lipschitz: float,
-    rows: int,
-    delta: float,
-    *,
-    margin_constant: float,
-    margin_exponent: float,
-    regression_error: float,
-) -> float:
+def regret_bound(lipschitz: float, rows: int, delta: float) -> float:
     """Return how far a measure may be from its optimum (Corollary 8).
 
-    ``L (C e^b + 2 sqrt(8 / n log(32 (2 n + 1) / delta)))``: e is the largest error of the estimated
-    probabilities, C and b the constants of the margin condition; the 2 comes from two uses of the
-    lemma.
+    ``2 L sqrt(8 / n log(32 (2 n + 1) / delta))``, where scores rank as the true probabilities do; the 2
+    comes from two uses of the lemma.
     """
-    plugged: float = margin_constant * regression_error**margin_exponent
-    return lipschitz * (plugged + 2.0 * confusion_deviation(rows, delta))
+    return 2.0 * lipschitz * confusion_deviation(rows, delta)
