@@ -85,11 +85,6 @@ def several_levels(
 
 def check_bins(uncertainty_bins: int, score_bins: int, *, has_uncertainty: bool) -> None:
     """Raise `UsageError` where a grid would be impossible or absurd."""
-    if uncertainty_bins < 1 or score_bins < 1:
-        raise UsageError(
-            f"a grid needs at least one bin each way; got --uncertainty-bins {uncertainty_bins} "
-            f"and --score-bins {score_bins}."
-        )
     most = MOST_LEVELS
     if max(uncertainty_bins, score_bins) > most or uncertainty_bins * score_bins > MOST_CELLS:
         raise UsageError(

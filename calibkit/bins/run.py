@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property, partial
 from typing import Any
 
@@ -15,7 +16,6 @@ from calibkit.files.sources import Source
 from calibkit.models.model import Column
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import plain
-from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
 from calibkit.summaries.score_summary import rows_of_state
@@ -46,12 +46,12 @@ def fit(options: BinOptions, source: Source) -> Binned:
 
 def plan(options: BinOptions, source: Source) -> Plan:
     """Return what `fit` would do."""
-    columns = resolve(source, options.columns, label=True, uncertainty=True)
+    columns = _reading(options, source).columns
     step = (
         f"count {source.rows:,} rows over {_bins(options, columns)} x {options.score_bins} bins "
         f"({options.strategy}, {options.order})"
     )
-    return Plan(columns.roles, [step])
+    return Plan(columns, [step])
 
 
 def state(options: BinOptions, source: Source) -> State:
@@ -70,19 +70,17 @@ def grid_rows(options: BinOptions, source: Source) -> ScoreRows:
     reading = _reading(options, source)
     if options.order == "uncertainty-score":
         # Bins within score bins have edges of their own each: no level can be kept for all.
-        columns = resolve(source, options.columns, label=True, uncertainty=True)
-        reading = replace(reading, levels=(_bins(options, columns),))
+        reading = replace(reading, levels=(_bins(options, reading.columns),))
     return rows_within(source, reading, source.memory)
 
 
-def _bins(options: BinOptions, columns: ColumnOptions) -> int:
-    return options.levels or (1 if columns.uncertainty is None else 3)
+def _bins(options: BinOptions, columns: Mapping[str, str]) -> int:
+    return options.levels or (3 if "uncertainty" in columns else 1)
 
 
 def _reading(options: BinOptions, source: Source) -> Reading:
-    columns = resolve(source, options.columns, label=True, uncertainty=True)
     return Reading(
-        columns=columns.roles,
+        columns=resolve(source, options.columns, label=True, uncertainty=True).roles,
         read=partial(read_score_rows, options=options.columns),
         strategy=options.strategy,
         edges=options.edges,
@@ -92,7 +90,7 @@ def _reading(options: BinOptions, source: Source) -> Reading:
 def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
     rows = replace(rows, level_edges=options.edges or None)
     how: dict[str, Any] = {"strategy": options.strategy, "order": options.order}
-    levels = _bins(options, rows.options)
+    levels = _bins(options, rows.options.roles)
     grid = fit_grid(rows, levels, options.score_bins, threads=options.workers, **how)
     metadata = grid_metadata(grid, rows, options.strategy)
     return Binned(grid, grid_columns(rows), metadata, rows.warnings, rows.notes, rows.details)

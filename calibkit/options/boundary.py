@@ -303,29 +303,27 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         """Refuse what a comparison of methods would ignore."""
         if self.auto_levels:
             raise UsageError("--compare takes one number of levels for all methods, not auto.")
-        if self.several:
-            raise UsageError("--compare takes one uncertainty.")
-        if self.target.review is not None:
-            raise UsageError("--compare is of boundaries with one threshold a level; leave it out.")
-        self._need_one_boundary()
+        self._need_one_threshold("--compare")
         if self.by is not None:
             raise UsageError("--compare fits all rows together; leave --by out.")
 
     def check_frontier(self) -> None:
         """Refuse what the frontier of precision and recall would ignore."""
+        self._need_one_threshold("--frontier")
         reweighted = "--prevalence" if self.target.prevalence else self.target.worths
-        if self.target.review is not None:
-            raise UsageError(
-                "--frontier is that of one threshold a level, not of three-way decisions."
-            )
         if self.by is not None or reweighted:
             raise UsageError(
                 "--frontier counts rows as they are; it does not go with "
                 f"{'--by' if self.by is not None else reweighted}."
             )
-        self._need_one_boundary()
 
-    def _need_one_boundary(self) -> None:
+    def _need_one_threshold(self, option: str) -> None:
+        if self.several:
+            raise UsageError(f"{option} takes one uncertainty.")
+        if self.target.review is not None:
+            raise UsageError(
+                f"{option} is of boundaries with one threshold a level, not of three-way decisions."
+            )
         if self.confidence is not None:
             raise UsageError(
                 "--confidence certifies one boundary; it goes with neither --compare nor --frontier."

