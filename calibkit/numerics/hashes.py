@@ -117,7 +117,9 @@ def _words(column: pl.Series) -> UInt64s:
     if isinstance(kind, pl.Categorical | pl.Enum):
         column, kind = column.cast(pl.String), pl.String()
     if kind == pl.String or kind == pl.Binary:
-        return _of_texts(column)
+        return np.array(
+            by_value(column, lambda one: int(_NOTHING) if one is None else word_of(one), pl.UInt64)
+        )
     numbers = column.to_physical().cast(pl.Float64)
     if numbers.null_count() == 0:  # spare half of the work
         return _bits(numbers)
@@ -139,12 +141,6 @@ def by_value(
 
 def _bits(numbers: pl.Series) -> UInt64s:
     return (numbers.to_numpy() + 0.0).view(np.uint64)  # not -0.0
-
-
-def _of_texts(column: pl.Series) -> UInt64s:
-    return np.array(
-        by_value(column, lambda one: int(_NOTHING) if one is None else word_of(one), pl.UInt64)
-    )
 
 
 def _of_lists(column: pl.Series) -> UInt64s:

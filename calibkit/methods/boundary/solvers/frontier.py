@@ -178,8 +178,9 @@ def frontier_table(frontier: Frontier, positives: int, unit: Unit = ROW) -> pl.D
         return pl.Series(units if unit.size == 1.0 else units * unit.size)
 
     hits, rows = frontier.true_positives, frontier.selected
-    columns = {"true_positives": amount(hits), "selected": amount(rows)}
-    columns |= {
+    columns = {
+        "true_positives": amount(hits),
+        "selected": amount(rows),
         "precision": share(hits, rows),
         "recall": share(hits, np.full_like(rows, positives)),
     }

@@ -24,7 +24,7 @@ from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.solvers.prefixes import pick_in_level
+from calibkit.methods.boundary.solvers.prefixes import single_threshold
 from calibkit.numerics.solve import LITTLE, newton
 from calibkit.numerics.sums import cut, each_block
 from calibkit.summaries.tally import Tally
@@ -74,7 +74,7 @@ def surface_cut(
     words >>= np.uint64(32)
     ranked = tally.ranked(values, words.view(np.int64))
     points = ranked.points()
-    choice = np.array([pick_in_level(points, goal, 0)])
+    choice = single_threshold(points, goal)
     if choice[0] < 0:
         return Found(np.full(tally.levels, np.nan), 0, 0)
     value = ranked.score[points.entry[choice[0]]]
