@@ -324,6 +324,9 @@ class HeterogeneousCalibrator(_Calibrator):
     def _beside(self, X: Any) -> dict[str, Any]:
         if self.estimator is None:
             X = _safe_indexing(X, list(range(1, X.shape[1])), axis=1)
+        if hasattr(X, "columns"):  # a feature may be called as a role is
+            named = {role: f"{role} of X" for role in ("score", "label", "weight") if role in X}
+            X = X.rename(columns=named) if hasattr(X, "iloc") else X.rename(named)
         return {"features": X}
 
 

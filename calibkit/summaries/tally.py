@@ -153,6 +153,13 @@ class Tally(Struct, frozen=True, dict=True):
         hits, harm = classes.of(positive, self.count.astype(np.int64) - positive)
         return replace(self, count=hits + harm, positive=hits, classes=classes)
 
+    def in_whole_rows(self) -> Tally:
+        """Return the tally with the rows of each class in each entry rounded to whole ones."""
+        counts = (self.positive, self.count - self.positive)
+        hits, misses = (np.rint(own * self.unit.size).astype(np.int64) for own in counts)
+        rows = hits + misses
+        return replace(self, count=rows, positive=hits, unit=ROW).where(rows > 0)
+
     def part_totals(self, parts: int) -> Int64s:
         """Return rows and positive rows (in units) of each part of a dealt tally."""
         return kernels.level_totals(self.part, self.count, self.positive, parts)[:, 1:]

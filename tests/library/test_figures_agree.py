@@ -208,3 +208,19 @@ def test_segments_have_as_many_rows_as_their_weights_say() -> None:
             for one in (weighed, counted)
         ]
         assert nulls[0] == nulls[1]
+
+
+@pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+@pytest.mark.parametrize("prevalence", [None, 0.3])
+def test_a_table_with_fractions_of_rows_is_judged_by_about_as_many_rows(prevalence: Any) -> None:
+    draw = np.random.default_rng(11)
+    frame = pl.DataFrame({"score": draw.random(2000), "weight": draw.choice([0.3, 0.7, 2.0], 2000)})
+    frame = frame.with_columns(label=pl.col("score") > pl.Series(draw.random(2000)))
+    table = ck.bin(frame, weight="weight", score_bins=20)
+    bound: dict[str, Any] = {"precision": 0.6, "prevalence": prevalence, "method": "exact"}
+    found, near = (
+        ck.fit_boundary(own, **bound).fit.cross_validated for own in (table, ck.bin(frame))
+    )
+    assert found is not None and near is not None
+    assert found.standard_error is not None and near.standard_error is not None
+    assert 0.2 < found.standard_error / near.standard_error < 5.0

@@ -174,6 +174,15 @@ def test_a_wrapped_classifier_is_calibrated_by_its_features(blobs: tuple[Any, An
     assert after < log_loss(y[1000:], bare.predict_proba(x[1000:]))
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_features_may_be_called_as_roles_are(kind: Any, blobs: tuple[Any, Any]) -> None:
+    features, y = blobs
+    names = ["score", "label", "weight", "x"]
+    frame = kind({name: features[:, place] for place, name in enumerate(names)})
+    model = HeterogeneousCalibrator(LogisticRegression()).fit(frame, y)
+    assert log_loss(y, model.predict_proba(frame)) < log_loss(y, np.full(len(y), np.mean(y)))
+
+
 def test_estimators_without_probabilities_and_of_text_are_wrapped(blobs: tuple[Any, Any]) -> None:
     x, y = blobs
     made = BoundaryClassifier(LinearSVC(), recall=0.9, method="st").fit(x, y)

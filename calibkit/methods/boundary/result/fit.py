@@ -232,8 +232,8 @@ def no_folds(summary: Summary) -> str | None:
     options, part = summary.planned.options, summary.part
     folds, rows, positives = options.folds, summary.rows, summary.positives
     if summary.dealt is None:
-        totals = summary.totals()
-        rows, positives = totals.rows, totals.positives
+        totals, size = summary.totals(), summary.tally.unit.size
+        rows, positives = round(totals.rows * size), round(totals.positives * size)
     few = ""
     if positives < folds or rows < 2 * folds:
         few = f"{positives} positive of {rows} rows are too few"

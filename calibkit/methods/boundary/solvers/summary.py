@@ -149,12 +149,16 @@ class Summary(Struct, frozen=True, kw_only=True):
     def deal(self, classes: ClassWeights) -> Tally:
         """Return the tally dealt to folds of equal size, with its classes reweighted.
 
-        Counts of rows are dealt as such.  Rows with fractional or sampling weights, or with values,
-        are dealt one by one, in parts of about equal size.
+        Counts of rows are dealt as such, fractions of them rounded.  Rows with fractional or sampling
+        weights, or with values, are dealt one by one, in parts of about equal size.
         """
         options, rows, part, level = self.planned.options, self.dealt, self.part, self.level
         if rows is None:
-            return self.tally.deal(options.folds, options.seed).reweighted(classes)
+            tally = self.tally
+            if tally.unit.size != 1.0:  # cells of a table hold fractions of rows
+                tally = tally.in_whole_rows()
+                classes = classes_of(options.target, tally_totals(tally))
+            return tally.deal(options.folds, options.seed).reweighted(classes)
         if part is None:
             columns = columns_of(rows)
             if self.values is not None:
