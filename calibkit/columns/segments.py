@@ -74,15 +74,19 @@ def segment_places(names: Collection[str]) -> dict[object, int]:
     """
     found: dict[object, int] = {name: place for place, name in enumerate(names)}
     near = dict[object, int]()
-    for place, name in enumerate(names):
-        for read in (int, float, datetime.datetime.fromisoformat):
-            with suppress(ValueError):
-                found.setdefault(read(name), place)
-                break
-        with suppress(ValueError, OverflowError), np.errstate(all="ignore"):
-            single = np.float32(number := float(name))
-            if not _is_integer(number) and 0.0 < abs(single) < np.inf:
-                near[float(single)] = place
+    with np.errstate(all="ignore"):
+        for place, name in enumerate(names):
+            if "_" in name or not name.isascii():  # as `place_of` has it
+                continue
+            for read in (int, float, datetime.datetime.fromisoformat):
+                with suppress(ValueError):
+                    key = read(name)
+                    found.setdefault(key, place)
+                    number = 0.0 if isinstance(key, datetime.datetime) else float(name)
+                    single = np.float32(number)
+                    if not _is_integer(number) and 0.0 < abs(single) < np.inf:
+                        near[float(single)] = place
+                    break
     return near | found
 
 

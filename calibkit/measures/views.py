@@ -96,9 +96,9 @@ class Slice(Struct, frozen=True, kw_only=True):
         return self.sample.group is not None or self.sampled
 
     def row_size(self, total: int) -> float:
-        """Return how many rows, by whose number noise is told, one of so many units in all is.
+        """Return how many rows a unit is to whatever tells noise by their number.
 
-        Sampling weights may have any scale: all units together are the rows that there are.
+        Sampling weights may have any scale: their `total` units are as many as the rows there are.
         """
         if self.settings.weight_kind == "sampling" and self.sample.weight is not None and total:
             return self.sample.held.rows / total

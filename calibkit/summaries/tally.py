@@ -85,7 +85,7 @@ class Tally(Struct, frozen=True, dict=True):
 
     @property
     def row_size(self) -> float:
-        """How many rows, by whose number noise is told, a unit is."""
+        """How many rows a unit is to whatever tells noise by their number."""
         return self.rows_each or self.unit.size
 
     @cached_property

@@ -205,7 +205,8 @@ class Console(Struct):
             frame, more = frame.drop(names[most // 2 : -(most // 2)]), f" of {len(names)} columns"
         self.table(frame.columns, frame.head(SHOWN_ROWS).rows())
         if rows > SHOWN_ROWS or more:
-            _print(f"… {rows:,} rows{more}; -o FILE writes them all.", sys.stdout)
+            said = f"{rows:,} row{'s' * (rows != 1)}{more}"
+            _print(f"… {said}; -o FILE writes them all.", sys.stdout)
 
     def table(
         self,

@@ -370,7 +370,7 @@ def test_a_wide_frame_keeps_its_ends_on_a_narrow_terminal(
     Console().head(pl.DataFrame({f"c{k:02}": [k] for k in range(23)}))
     header, *_, more = capsys.readouterr().out.splitlines()
     assert header.split() == [f"c{k:02}" for k in (*range(5), *range(18, 23))]
-    assert more == "… 1 rows of 23 columns; -o FILE writes them all."
+    assert more == "… 1 row of 23 columns; -o FILE writes them all."
 
 
 def test_a_terminal_gets_a_rich_table(

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import RowFinder, label_column, numeric_column
+from calibkit.columns.segments import known_codes
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.options.shared import ColumnOptions
@@ -287,3 +288,8 @@ def test_other_columns_are_dropped_along() -> None:
     assert numeric_column(read.others["amount"], read.finder).tolist() == [1.0]
     with pytest.raises(UsageError):
         rows(columns, keywords={"others": ["amonut"]})
+
+
+def test_a_name_that_python_alone_reads_as_a_number_is_none() -> None:
+    values = pl.Series("s", [10.0, 7.0])
+    assert known_codes(values, ("1_0", "7")).tolist() == [-1, 1]
