@@ -19,7 +19,7 @@ import tempfile
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -167,29 +167,28 @@ class ColumnSummaries:
         """Add rows: their columns (NaN: no value), and the hash of each row."""
         for place, column in enumerate(values):
             self._look(place, column)
-        for begin in range(0, hashes.size, SAMPLE_ROWS):
-            part = slice(begin, begin + SAMPLE_ROWS)
-            kept = np.flatnonzero(hashes[part] <= self._last)
-            if kept.size:
-                own = np.array([column[part][kept] for column in values], np.float64)
-                self._waiting.append((hashes[part][kept], own))
-                self._waits += kept.size
-            if self._waits > SAMPLE_ROWS:
-                self.settle()
+        kept = np.flatnonzero(hashes <= self._last)
+        if kept.size > SAMPLE_ROWS:  # look at the hashes alone first: columns are many
+            distinct = distinct_values(hashes[kept])
+            if distinct.size > SAMPLE_ROWS:
+                self._last = distinct[SAMPLE_ROWS - 1]
+                kept = np.flatnonzero(hashes <= self._last)
+        own = np.array([column[kept] for column in values], np.float64)
+        self._waiting.append((hashes[kept], own))
+        self._waits += kept.size
+        if self._waits > SAMPLE_ROWS:
+            self.settle()
 
     def _look(self, place: int, column: Numbers) -> None:
         """Note the ends of a column, and its distinct values while they are few."""
-        present = column[~np.isnan(column)]
-        if not present.size:
-            return
-        self.low[place] = min(self.low[place], float(present.min()))
-        self.high[place] = max(self.high[place], float(present.max()))
-        for part in (present[:_LOOK], present[_LOOK:]):
+        self.low[place] = np.fmin.reduce(column, initial=self.low[place])
+        self.high[place] = np.fmax.reduce(column, initial=self.high[place])
+        for part in (column[:_LOOK], column[_LOOK:]):
             known = self.distinct[place]
             if known is None or not part.size:
                 return
-            fresh = pl.Series(part).unique().to_numpy().astype(np.float64)
-            found = distinct_values(np.append(known, fresh))
+            found = distinct_values(np.append(known, part))
+            found = found[~np.isnan(found)]
             self.distinct[place] = found if found.size <= self._most else None
 
     def settle(self) -> None:
@@ -206,16 +205,19 @@ class ColumnSummaries:
             starts, sums = starts[:SAMPLE_ROWS], sums[:SAMPLE_ROWS]
             self._last = ordered[starts[-1]]
         self._hashes, self._counts = ordered[starts], sums
-        self._values = values[:, order[starts]]
+        self._values = values.take(order[starts], axis=1)
 
     def sample(self, column: int) -> tuple[Floats, Int64s]:
         """Return the values of a column in the sampled rows, rising, and how often each occurs."""
         if self._waiting:
             self.settle()
         values = self._values[column]
-        present = np.flatnonzero(~np.isnan(values))
-        order = present[np.argsort(values[present])]
-        return values[order], self._counts[order]
+        present = ~np.isnan(values)
+        values, counts = values[present], self._counts[present]
+        if (counts == 1).all():  # which is sooner sorted
+            return np.sort(values), counts
+        order = np.argsort(values)
+        return values[order], counts[order]
 
     def borders(self, column: int, ranges: int) -> Floats:
         """Return the values that part a column into ranges of about equally many rows."""
@@ -275,17 +277,18 @@ class RowStore:
                 self._files = [unnamed_file() for _ in range(size)]
             for file in self._files:  # where reading ends by an error
                 weakref.finalize(self, file.close)
-        self._waiting: list[Numbers] = []
+        self._waiting: list[Mapping[str, Numbers]] = []
 
     def add(self, columns: Mapping[str, Numbers]) -> None:
         """Add rows: their columns, and ``hash``, a 64-bit hash of all that is held of each."""
-        records = np.empty(columns["hash"].size, self._kind)
+        hashes = columns["hash"]
+        self._count += hashes.size
+        if not self._files:
+            self._waiting.append(columns)
+            return
+        records = np.empty(hashes.size, self._kind)
         for name in self._kind.names or ():
             records[name] = columns[name]
-        self._count += records.size
-        if not self._files:
-            self._waiting.append(records)
-            return
         # The file of each row: greater ones have greater scores, or hashes.
         place = np.zeros(records.size, np.int64)
         last = np.full(records.size, len(self._files) - 1)
@@ -294,7 +297,7 @@ class RowStore:
             last = np.searchsorted(self._borders, records["score"], side="right")
             place = np.minimum(place + 1, last)  # the range that a score begins in has lesser ones
         half, width = np.uint64(32), (last - place + 1).astype(np.uint64)
-        place = place + ((records["hash"] >> half) * width >> half).astype(np.int64)
+        place = place + ((hashes >> half) * width >> half).astype(np.int64)
         order = np.argsort(place, kind="stable")
         ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
         for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):
@@ -313,38 +316,40 @@ class RowStore:
             for name, (kind, *_) in fields.items()
         }
         end = 0
-        for records in self._sorted():
-            begin, end = end, end + records.size
+        for parts in self._ranges():
+
+            def whole(name: str, parts: Sequence[Any] = parts) -> Numbers:
+                return np.concatenate([part[name] for part in parts])
+
+            order = _order(whole("hash"), whole("score") if self._ordered else None)
+            begin, end = end, end + order.size
             for name, column in found.items():
-                column[begin:end] = records[name]
+                column[begin:end] = whole(name)[order]
         found["key"] = found.pop("hash")
         kernels.number_rows(found["key"])
         return found
 
-    def _sorted(self) -> Any:
-        """Yield the rows range by range, those of each in order."""
-        if not self._files:
-            records = np.concatenate([np.empty(0, self._kind), *self._waiting])
-            self._waiting = []
-            yield self._in_order(records)
+    def _ranges(self) -> Iterator[Sequence[Any]]:
+        """Yield the columns of the rows, some rows after the others, range by range."""
+        if self._waiting:
+            yield self._waiting
         while self._files:
             with disk_room(), self._files.pop(0) as file:
                 file.seek(0)
                 records = np.fromfile(file, self._kind)
-            yield self._in_order(records)
+            yield [records]
 
-    def _in_order(self, records: Numbers) -> Numbers:
-        """Return rows by score, those of one score by their hash; rows of one hash are the same."""
-        hashes = np.ascontiguousarray(records["hash"])
-        score = np.ascontiguousarray(records["score"]) if self._ordered else hashes
-        order = np.argsort(score)
-        if self._ordered:
-            same = score[order[1:]] == score[order[:-1]]
-            tied = np.flatnonzero(np.append(False, same) | np.append(same, False)[: order.size])
-            rows = order[tied]
-            order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
-        # As plain bytes: numpy gathers records field by field.
-        return records.view(f"V{records.itemsize}").take(order).view(records.dtype)
+
+def _order(hashes: UInt64s, score: Numbers | None) -> Int64s:
+    """Return rows by score, those of one score by their hash; rows of one hash are the same."""
+    if score is None:
+        return np.argsort(hashes)
+    order = np.argsort(score)
+    same = score[order[1:]] == score[order[:-1]]
+    tied = np.flatnonzero(np.append(False, same) | np.append(same, False)[: order.size])
+    rows = order[tied]
+    order[tied] = rows[np.lexsort((hashes[rows], score[rows]))]
+    return order
 
 
 def _buckets(kind: np.dtype[Any], rows: int, arrays: Arrays) -> int:

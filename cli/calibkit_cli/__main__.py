@@ -9,7 +9,7 @@ import os
 import sys
 
 #: Objects made before Python looks for circles of garbage: imports make many, and none.
-GARBAGE = 50_000
+GARBAGE = 500_000
 
 
 def main() -> None:

@@ -18,10 +18,12 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Numbers, Singles, UInt8s, UInt16s, UInt64s
 from .classes import dot
+from .elementary import exp_down, log_up
 from .sorting import falling_key
 
-#: Points summed together.
+#: Points summed together; and those that are worked on together, whose numbers stay near.
 BLOCK: Final = 16_384
+_FEW: Final = 512
 
 
 @kernel
@@ -43,34 +45,43 @@ def plane_sums(
     """
     a, b, c = plane[0], plane[1], plane[2]
     x_shift, y_shift, x_scale, y_scale = plane[3], plane[4], plane[5], plane[6]
+    # Of a few points at a time, so that steps without sums are taken for several of them at once: how
+    # far they lie up, then what they cost; what falls, then bends; and what rises.
+    cost, bend, rise = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
     for block in range(first, last):
         loss = grad_a = grad_b = grad_c = 0.0
         aa = ab = ac = bb = bc = cc = 0.0
-        for i in range(block * BLOCK, min((block + 1) * BLOCK, x.size)):
-            u = (x[i] - x_shift) * x_scale
-            v = (y[i] - y_shift) * y_scale if y.size else 0.0
-            z = a * u + b * v + c
-            e = math.exp(-abs(z))
-            most = 1.0 / (1.0 + e)
-            least = e * most
-            weight = positive[i] + negative[i]
-            loss += weight * math.log(1.0 + e)
-            if z >= 0.0:
-                loss += negative[i] * z
-                residual = negative[i] * most - positive[i] * least
-            else:
-                loss -= positive[i] * z
-                residual = negative[i] * least - positive[i] * most
-            bend = weight * most * least
-            grad_a += residual * u
-            grad_b += residual * v
-            grad_c += residual
-            aa += bend * u * u
-            ab += bend * u * v
-            ac += bend * u
-            bb += bend * v * v
-            bc += bend * v
-            cc += bend
+        end = min((block + 1) * BLOCK, x.size)
+        for start in range(block * BLOCK, end, _FEW):
+            count = min(_FEW, end - start)
+            for k in range(count):
+                cost[k] = a * ((x[start + k] - x_shift) * x_scale) + c
+            if y.size:
+                for k in range(count):
+                    cost[k] += b * ((y[start + k] - y_shift) * y_scale)
+            for k in range(count):
+                bend[k] = exp_down(-abs(cost[k]))
+            for k in range(count):
+                ones, zeros, z, small = positive[start + k], negative[start + k], cost[k], bend[k]
+                most = 1.0 / (1.0 + small)
+                least = small * most
+                up = z >= 0.0
+                rise[k] = zeros * (most if up else least) - ones * (least if up else most)
+                bend[k] = (ones + zeros) * most * least
+                cost[k] = (ones + zeros) * log_up(1.0 + small) + z * (zeros if up else -ones)
+            for k in range(count):
+                u = (x[start + k] - x_shift) * x_scale
+                v = (y[start + k] - y_shift) * y_scale if y.size else 0.0
+                loss += cost[k]
+                grad_a += rise[k] * u
+                grad_b += rise[k] * v
+                grad_c += rise[k]
+                aa += bend[k] * u * u
+                ab += bend[k] * u * v
+                ac += bend[k] * u
+                bb += bend[k] * v * v
+                bc += bend[k] * v
+                cc += bend[k]
         row = out[block]
         row[0], row[1], row[2], row[3] = loss, grad_a, grad_b, grad_c
         row[4], row[5], row[6] = aa, ab, ac

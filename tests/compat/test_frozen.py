@@ -38,6 +38,7 @@ ADDED_TO_CANDIDATES = {
 }
 LAST_DIGITS = {
     "its last digits are lower, by rounding": ("logistic", "sample, logistic"),
+    "Sums of a logistic fit take exponentials and logarithms as polynomials": ("sample, beta",),
     "one search fits all of them": ("beta", "map by"),
     "Sums of floats are the same whatever the version of Python": ("stochastic",),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),

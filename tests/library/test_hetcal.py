@@ -520,7 +520,8 @@ def test_a_forest_is_judged_by_weights_as_by_rows_written_out(
         rows = read(table, weight=weight, known=grown.features)
         part = np.unique(rows.score, return_inverse=True)[1] % 5
         folds = Folds(part.astype(np.uint8), 5)
-        choose_forest(rows, Growth(grown, "gini", own=False), grid, options, folds)
+        growth = Growth(grown, "gini", own=False)
+        choose_forest(rows, growth, grid, options, folds, pooled_line(rows))
     assert (judged[0][..., 1] > 0.0).any()
     assert judged[0] == pytest.approx(judged[1], rel=1e-9, abs=1e-12)
 

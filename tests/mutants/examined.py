@@ -72,7 +72,7 @@ maps.py _read_classes | near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK)
 text.py _Text._refuse_ragged | if not (quoted or odd or blank > lines - filled): | if not (quoted or odd or blank >= lines - filled): | rows are looked at one by one, and are the same
 binning.py _grid | columns, levels = (slice(None if score_first else 1), slice(1 if shared else None)) | columns, levels = (slice(None if True else 1), slice(1 if shared else None)) | rows of edges that are all alike, of which the first is read
 tree.py search_splits | if skipped and nodes[node, NEEDED] == 0: | if False: | costs time alone: a histogram that nobody reads
-logistic.py plane_sums | if z >= 0.0: | if z > 0.0: | at 0 both formulas are the same
+logistic.py plane_sums | up = z >= 0.0 | up = z > 0.0 | at 0 both formulas are the same
 style.py AxesSheet.panels | share = f'{100 * height / heights[0]:g}%' | share = f'{101 * height / heights[0]:g}%' | a hundredth of the height of a panel
 streams.py held | scratch.close() | pass | an unbuffered file that nobody writes to any more, closed when it is forgotten
 tally.py count_rows | if weight is None and gain is None: | if weight is not None and gain is None: | the width of counts in memory, never their values

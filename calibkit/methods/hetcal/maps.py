@@ -158,10 +158,12 @@ def leaf_lines(rows: HetcalRows, order: Int32s, spans: Int64s, starts: Floats) -
     return out
 
 
-def pooled_line(rows: HetcalRows, used: Bools | None = None) -> Floats:
-    """Return (a, b) of Platt's map of all rows, or of some."""
+def pooled_line(
+    rows: HetcalRows, used: Bools | None = None, start: Sequence[float] | Floats = (np.nan, np.nan)
+) -> Floats:
+    """Return (a, b) of Platt's map of all rows, or of some; the fit begins with a line, or none."""
     leaf = rows.made(lambda own: 0 if used is None else np.where(used[own], 0, -1), np.int32)
-    return leaf_lines(rows, *by_leaf(rows, leaf, 1), np.full((1, 2), np.nan))[0, :2]
+    return leaf_lines(rows, *by_leaf(rows, leaf, 1), np.array([start], np.float64))[0, :2]
 
 
 def shrunk(lines: Floats, pooled: Floats, shrinkage: float) -> Floats:

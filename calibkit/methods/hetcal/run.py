@@ -200,8 +200,8 @@ def fit_hetcal(
     if options.partition == "auto":
         asked, candidates, checked = choose_partition(rows, train, options, folds)
     before = first_map(rows, options.precalibrate, options.seed, options.workers)
-    found, after = fit_partition(rows, train, asked, folds, before)
-    slope, intercept = pooled_line(after).tolist()
+    found, after, line = fit_partition(rows, train, asked, folds, before)
+    slope, intercept = line.tolist()
     if checked is not None and found.checked is not None:
         checked = replace(checked, by_depth=found.checked.by_depth)
         found = replace(found, checked=checked)
@@ -298,16 +298,20 @@ def fit_partition(
     options: HetcalOptions,
     folds: Folds | None,
     before: FirstMap | None,
-) -> tuple[Found, HetcalRows]:
-    """Return a partition with its maps, and the rows after the map that all scores go through first."""
-    after = rows
-    if before is not None and before.name != "none":
+) -> tuple[Found, HetcalRows, Floats]:
+    """Return a partition with its maps, the rows after the map that all scores go through first, and
+    the line of all these (a, b).
+    """
+    if before is None or before.name == "none":
+        after, pooled = rows, pooled_line(rows)
+    else:
         after = replace(rows, score=rows.made(lambda own: moved(before, rows.score[own])))
+        pooled = pooled_line(after, None, (1.0, 0.0))
     if options.in_turn:
-        return in_turn.fit(after, options, folds), after
+        return in_turn.fit(after, options, folds), after, pooled
     # Trees look at scores as they are, so that they need no map to be fitted before.
     growth = Growth(train or rows, options.criterion, own=train is None)
-    return trees_fit.fit(after, growth, options, folds, pooled_line(after)), after
+    return trees_fit.fit(after, growth, options, folds, pooled), after, pooled
 
 
 def choose_partition(
@@ -382,7 +386,7 @@ class Part(Struct, frozen=True):
             slope, intercept = pooled_line(self.rows).tolist()
             value = 1.0 / (1.0 + np.exp(-(slope * self.rows.score + intercept)))
         else:
-            found, _ = fit_partition(self.rows, train, options, self.folds, self.before)
+            found, *_ = fit_partition(self.rows, train, options, self.folds, self.before)
             value = found.probability.clip(options.clip, 1.0 - options.clip)
         value, positive = value[self.held], self.rows.label[self.held] == 1
         near = value.clip(CLIP, 1.0 - CLIP)

@@ -72,9 +72,9 @@ def fit(
     place, checked = (0, 0 if single else len(grid.depths) - 1, 0), None
     line = np.array([1.0, 0.0])
     if folds is not None and single and (grid.open or growth.own):
-        place, checked, line = choose(rows, growth, grid, folds, options.workers)
+        place, checked, line = choose(rows, growth, grid, folds, pooled, options.workers)
     elif folds is not None and grid.open:
-        place, checked = choose_forest(rows, growth, grid, options, folds)
+        place, checked = choose_forest(rows, growth, grid, options, folds, pooled)
     depth, least, shrinkage = grid.at(place)
 
     def mapped(tree: Tree, drawn: UInt8s | None = None) -> tuple[Tree, Maps, Int32s]:
@@ -222,14 +222,15 @@ class Grid(Struct, frozen=True):
 
 
 def choose(
-    rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, threads: int
+    rows: HetcalRows, growth: Growth, grid: Grid, folds: Folds, pooled: Floats, threads: int
 ) -> tuple[Place, CrossValidated, Floats]:
     """Choose by the discounted gain on held-out rows; ties: shallower, larger leaf, more shrinkage.
 
     Candidates are fitted and judged on counts by node and range of scores, the chosen one on rows.
     Returned are its place, what was seen, and the map from its held-out linear scores to labels.
 
-    Trees are grown on the same rows, of which a part's own are then left out, or on others.
+    Trees are grown on the same rows, of which a part's own are then left out, or on others; `pooled` is
+    the map of all rows.
     """
     deepest, parts = max(grid.depths), folds.judged()
     cells, sizes = Cells(rows), grid.leaf_sizes
@@ -248,6 +249,8 @@ def choose(
             used, held = folds.used(parts[part]), folds.held(parts[part])
             if growth.own:
                 trees[job] = growth.tree(deepest, sizes[size], used=used)
+            if not grid.open:  # what it gains chooses nothing
+                return
             tree = trees[job]
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
             kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
@@ -264,14 +267,14 @@ def choose(
 
         def judge(part: int) -> None:
             tree = trees[size, part].pruned(grid.depths[depth])
-            _judge(rows, tree, folds, parts[part], grid.shrinkages[weight], linear)
+            _judge(rows, tree, folds, parts[part], grid.shrinkages[weight], pooled, linear)
 
         list(pool.map(judge, range(len(parts))))
-    pooled, loss = (mean_loss(rows, own, kept) for own in linear)
-    losses = pooled - total[..., 0] / mass
+    alone, loss = (mean_loss(rows, own, kept) for own in linear)
+    losses = alone - total[..., 0] / mass
     losses[best] = loss
-    line = pooled_line(replace(rows, score=linear[1]), kept)
-    return best, grid.seen(losses, best, pooled, folds), line
+    line = pooled_line(replace(rows, score=linear[1]), kept, (1.0, 0.0))
+    return best, grid.seen(losses, best, alone, folds), line
 
 
 def discounted(sums: Floats, mass: float) -> Floats:
@@ -300,14 +303,21 @@ def best_place(worth: Floats, grid: Grid) -> Place:
 
 
 def _judge(
-    rows: HetcalRows, tree: Tree, folds: Folds, part: int, shrinkage: float, linear: Floats
+    rows: HetcalRows,
+    tree: Tree,
+    folds: Folds,
+    part: int,
+    shrinkage: float,
+    start: Floats,
+    linear: Floats,
 ) -> None:
     """Fit the maps of a tree on the rows used, and write the scores of those held out: 2 x row.
 
-    The first under the map of all rows used, the second under those of the leaves.
+    The first under the map of all rows used, which is looked for from `start` on, the second under
+    those of the leaves.
     """
     leaf, held, used = rows.ends(tree), folds.held(part), folds.used(part)
-    pooled = pooled_line(rows, used)
+    pooled = pooled_line(rows, used, start)
     known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
     starts = np.tile(pooled, (len(tree.nodes), 1))
     lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
@@ -329,7 +339,12 @@ class _Tried(Struct, frozen=True):
 
 
 def choose_forest(
-    rows: HetcalRows, growth: Growth, grid: Grid, options: HetcalOptions, folds: Folds
+    rows: HetcalRows,
+    growth: Growth,
+    grid: Grid,
+    options: HetcalOptions,
+    folds: Folds,
+    pooled: Floats,
 ) -> tuple[Place, CrossValidated]:
     """Choose depth, leaf size and shrinkage by the gain of small forests on held-out rows.
 
@@ -339,7 +354,7 @@ def choose_forest(
     trees, parts = min(options.trees or TRIED_TREES, TRIED_TREES), folds.judged()
     shape = len(grid.leaf_sizes), len(grid.depths), len(grid.shrinkages), 3
     sums, cells = np.zeros(shape), Cells(rows)
-    alone = np.stack([pooled_line(rows, folds.used(part)) for part in parts])
+    alone = np.stack([pooled_line(rows, folds.used(part), pooled) for part in parts])
     together = 0.0
     with ThreadPoolExecutor(options.workers) as pool:
         for place, size in enumerate(grid.leaf_sizes):

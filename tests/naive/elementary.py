@@ -1,0 +1,17 @@
+"""Exponential and logarithm to forty digits."""
+
+from __future__ import annotations
+
+from decimal import Decimal, localcontext
+
+
+def exp_down(z: float) -> Decimal:
+    """Return the exponential of a number."""
+    with localcontext(prec=40):
+        return Decimal(z).exp()
+
+
+def log_up(m: float) -> Decimal:
+    """Return the logarithm of a number."""
+    with localcontext(prec=40):
+        return Decimal(m).ln()
