@@ -13,7 +13,6 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
-import polars as pl
 from msgspec.structs import replace
 
 from calibkit.errors import CalibkitError
@@ -31,7 +30,7 @@ from calibkit.options.metrics import meaning, stem
 from calibkit.options.plot import KINDS, HeatmapOptions, Look
 from calibkit.reports import html, plots, reliability
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, number
-from calibkit.reports.style import MOST_LINES, Points
+from calibkit.reports.style import MOST_LINES, Points, Sheet, settings, shown_name, to_bytes
 from calibkit.version import __version__
 from calibkit.views.answer import hundredths, rule, sign, within
 
@@ -51,11 +50,17 @@ _MOST_COLUMNS = 8
 #: Slices whose every metric is on the page; metrics.json has them all.
 _MOST_IN_FULL = 100
 
+#: Slices that one picture shows at most.
+_MOST_DRAWN = 40
+
+#: How pictures of a page look, which says by itself what they show.
+_LOOK: Final = Look(title="", transparent=True)
+
 _CONFUSION = ("tp", "fp", "fn", "tn")
 
 _NO_PICTURES: Final = (
-    "More pictures (precision and recall, ROC, the boundary over score and uncertainty) come with the "
-    "extra calibkit[plot]: pip install 'calibkit[plot]'."
+    "Pictures (reliability, precision and recall, ROC, the boundary over score and uncertainty) come "
+    "with the extra calibkit[plot]: pip install 'calibkit[plot]'."
 )
 
 _TOO_MANY: Final = (
@@ -119,29 +124,42 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     )
 
 
+def no_pictures() -> tuple[str, ...]:
+    """Return how to have pictures on pages, where matplotlib is missing."""
+    return () if find_spec("matplotlib") else (_NO_PICTURES,)
+
+
 def _pictures(
     options: EvaluateOptions, source: Source, found: Evaluated, boundary: BoundaryModel | None
 ) -> Markup:
     """Return the pictures of all rows, those of slices, and why some are missing."""
+    if missing := no_pictures():
+        return html.section("Pictures", html.paragraphs(missing, class_="soft"))
     drawn: list[Markup] = []
-    remark = _NO_PICTURES
-    if find_spec("matplotlib") is not None:
-        fits = source.memory is None or source.rows <= source.memory.entries
-        makers = [partial(_reliability, options, found)]
-        for kind, own in _asked(options, boundary) if fits else ():
-            makers.append(partial(plots.points, source, options.part(kind, **own)))
-        for make in makers:
-            try:
-                shown = make()
-            except CalibkitError:  # raw scores, one class, too many lines: no such picture
-                continue
-            drawn.append(_figure_of(shown, len(drawn), found))
-        remark = "" if fits else _TOO_MANY
-    every = [*(drawn or _diagrams(found.curves)), *_slice_pictures(found.metrics)]
+    fits = source.memory is None or source.rows <= source.memory.entries
+    makers = [partial(_reliability, options, found)]
+    for kind, own in _asked(options, boundary) if fits else ():
+        makers.append(partial(plots.points, source, options.part(kind, **own)))
+    for make in makers:
+        try:
+            shown = make()
+        except CalibkitError:  # raw scores, one class, too many lines: no such picture
+            continue
+        svg, title = plots.picture(shown, _LOOK), KINDS[shown.kind].HEADING
+        name = _METRICS.get(shown.kind, "epistemic_loss")
+        values = [
+            f"{score}: {name} {number(slices[ALL][name])}"
+            for score, slices in found.metrics.metrics.items()
+            if slices[ALL].get(name) is not None
+        ]
+        alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
+        drawn.append(_figure_of(svg, len(drawn), alt, f"{title}. {_WORDS[shown.kind]}"))
+    for svg, words in _slice_pictures(found.metrics):
+        drawn.append(_figure_of(svg, len(drawn), words, words))
     return html.section(
         "Pictures",
-        html.tag("div", html.joined(every), class_="pictures") if every else NOTHING,
-        html.paragraphs([remark] if remark else [], class_="soft"),
+        html.tag("div", html.joined(drawn), class_="pictures") if drawn else NOTHING,
+        html.paragraphs([] if fits else [_TOO_MANY], class_="soft"),
     )
 
 
@@ -206,25 +224,17 @@ _WORDS = {
 }
 
 
-def _figure_of(shown: Points, place: int, found: Evaluated) -> Markup:
-    """Return the picture of some points of an evaluation, the `place`-th of its page, as a figure."""
-    title = KINDS[shown.kind].HEADING
-    svg = plots.picture(shown, Look(title="", transparent=True)).decode()
-    name = _METRICS.get(shown.kind, "epistemic_loss")
-    values = [
-        f"{score}: {name} {number(slices[ALL][name])}"
-        for score, slices in found.metrics.metrics.items()
-        if slices[ALL].get(name) is not None
-    ]
-    alt = f"{title} ({'; '.join(values)})." if values else f"{title}."
+def _figure_of(svg: bytes, place: int, alt: str, words: str) -> Markup:
+    """Return a picture, the `place`-th of its page, as a figure with words for eyes and for ears."""
     # As an element of the page, in its colours; two pictures of one page may not share names.
-    element = _STYLE.sub("", svg[svg.index("<svg ") :], count=1)
+    text = svg.decode()
+    element = _STYLE.sub("", text[text.index("<svg ") :], count=1)
     element = _SPACES.sub("", element, count=2)
     element = _IDS.sub(lambda found: f"{found[1]}picture{place}-", element)
     for colour, of_page in _COLOURS.items():
         element = element.replace(colour, f"var({of_page})")
     element = _LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip()
-    return html.figure(Markup(element), f"{title}. {_WORDS[shown.kind]}")
+    return html.figure(Markup(element), words)
 
 
 def _cell(metrics: Metrics, score: str, part: str, name: str) -> Span:
@@ -392,34 +402,38 @@ def _confusion(score: str, values: dict[str, Number]) -> Markup:
     return html.tag("div", html.tag("table", html.joined(parts), class_="confusion"), class_="wide")
 
 
-def _diagrams(curves: pl.DataFrame | None) -> Iterator[Markup]:
-    """Yield a reliability diagram a score, of all rows."""
-    assert curves is not None  # they were asked for
-    for score in curves["score"].unique(maintain_order=True):
-        own = curves.filter((pl.col("score") == score) & (pl.col("slice") == ALL))
-        if drawing := html.reliability(own):
-            words = (
-                f"Reliability of {score}: a dot a bin with its interval; the line is isotonic "
-                "regression (CORP). On the dashed line scores say how often rows are positive."
-            )
-            yield html.figure(drawing, words)
-
-
-def _slice_pictures(metrics: Metrics) -> Iterator[Markup]:
-    """Yield a picture a score: its first headline with an interval, slice by slice."""
+def _slice_pictures(metrics: Metrics) -> Iterator[tuple[bytes, str]]:
+    """Yield a picture a score, and words: its first headline with an interval, slice by slice."""
     for score, slices in metrics.metrics.items():
         bounded = metrics.intervals.get(score, {}).get(ALL, {})
         names = [name for name in HEADLINES if name in slices[ALL] and name in bounded]
         for name in names[:1]:
-            cells = [(part, _cell(metrics, score, part, name)) for part in slices]
-            values = [(part, cell) for part, cell in cells if cell.low is not None]
-            if drawing := html.slices(name, values):
-                rest = len(slices) - html.MOST_SLICES
-                more = f" The first {html.MOST_SLICES} are drawn." if rest > 0 else ""
-                words = (
-                    f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
-                )
-                yield html.figure(drawing, words)
+            cells = {part: _cell(metrics, score, part, name) for part in slices}
+            known = [(part, one) for part, one in cells.items() if one.low is not None]
+            if len(known) < 2:
+                continue
+            rest = len(slices) - _MOST_DRAWN
+            more = f" The first {_MOST_DRAWN} are drawn." if rest > 0 else ""
+            words = f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
+            yield _by_slice(name, dict(known[:_MOST_DRAWN])), words
+
+
+def _by_slice(name: str, cells: dict[str, Span]) -> bytes:
+    """Return the picture of a metric with its intervals, a line a slice, the first of all rows."""
+    size, places = (5.0, 0.8 + 0.25 * len(cells)), range(len(cells))
+    values, lows, highs = zip(
+        *((one.value, one.low, one.high) for one in cells.values()), strict=True
+    )
+    with settings(_LOOK, size):
+        sheet = Sheet(_LOOK, size, name)
+        (panel,) = sheet.panels()
+        panel.axvline(values[0], **sheet.guide)
+        panel.hlines(places, lows, highs, color=sheet.line(0)["color"])
+        sheet.series(panel, 0, values, places, ls="none")
+        panel.set_yticks(places, [*map(shown_name, cells)])
+        panel.invert_yaxis()
+        sheet.label(panel, x=name)
+        return to_bytes(sheet.finish())
 
 
 def _all_rows(metrics: Metrics, scores: Sequence[str]) -> Markup:

@@ -113,6 +113,10 @@ def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
         beside = partial(_write_beside, options, line, source)
         about: dict[str, Any] = {"view": _view, "beside": beside, "files": line.beside}
         judge(console, source, find, tell=_tell, gates=line, noun="Metrics", **about)
+        if line.report is not None:
+            from calibkit.reports.evaluated import no_pictures
+
+            console.summary(*no_pictures())
 
     run_states("evaluate", options, line, console, write, deliver_metrics)
 

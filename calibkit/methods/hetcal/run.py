@@ -299,9 +299,7 @@ def fit_partition(
     folds: Folds | None,
     before: FirstMap | None,
 ) -> tuple[Found, HetcalRows, Floats]:
-    """Return a partition with its maps, the rows after the map that all scores go through first, and
-    the line of all these (a, b).
-    """
+    """Return a partition with its maps, the rows after their first map, and the line of all these."""
     if before is None or before.name == "none":
         after, pooled = rows, pooled_line(rows)
     else:
