@@ -319,7 +319,8 @@ class RowStore:
         for parts in self._ranges():
 
             def whole(name: str, parts: Sequence[Any] = parts) -> Numbers:
-                return np.concatenate([part[name] for part in parts])
+                own = [part[name] for part in parts]
+                return own[0] if len(own) == 1 else np.concatenate(own)
 
             order = _order(whole("hash"), whole("score") if self._ordered else None)
             begin, end = end, end + order.size

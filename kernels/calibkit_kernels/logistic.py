@@ -267,21 +267,33 @@ def surface_sums(
     `out`, shape (levels, 6), are the sums of r, r s, w, w s, w s^2 and of the log loss.
     """
     centre, scale = lines[-1]
-    for i in range(score.size):
-        if part.size and part[i] == excluded:
-            continue
-        own, rows, hits = level[i], float(count[i]), float(positive[i])
-        s = (np.float64(score[i]) - centre) / scale
-        value = lines[own, 0] + lines[own, 1] * s
-        small = math.exp(-abs(value))
-        p = 1.0 / (1.0 + small) if value >= 0.0 else small / (1.0 + small)
-        r, w = rows * p - hits, rows * small / ((1.0 + small) * (1.0 + small))
-        out[own, 0] += r
-        out[own, 1] += r * s
-        out[own, 2] += w
-        out[own, 3] += w * s
-        out[own, 4] += w * s * s
-        out[own, 5] += rows * (math.log(1.0 + small) + max(value, 0.0)) - hits * value
+    scaled, value, small = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
+    most, loss = np.empty(_FEW), np.empty(_FEW)
+    for start in range(0, score.size, _FEW):
+        count_here = min(_FEW, score.size - start)
+        for k in range(count_here):
+            scaled[k] = (np.float64(score[start + k]) - centre) / scale
+        for k in range(count_here):
+            own = level[start + k]
+            value[k] = lines[own, 0] + lines[own, 1] * scaled[k]
+        for k in range(count_here):
+            small[k] = exp_down(-abs(value[k]))
+        for k in range(count_here):
+            most[k] = 1.0 / (1.0 + small[k])
+            loss[k] = log_up(1.0 + small[k]) + max(value[k], 0.0)
+        for k in range(count_here):
+            i = start + k
+            if part.size and part[i] == excluded:
+                continue
+            own, rows, hits, s = level[i], float(count[i]), float(positive[i]), scaled[k]
+            r = rows * (most[k] if value[k] >= 0.0 else small[k] * most[k]) - hits
+            w = rows * small[k] * most[k] * most[k]
+            out[own, 0] += r
+            out[own, 1] += r * s
+            out[own, 2] += w
+            out[own, 3] += w * s
+            out[own, 4] += w * s * s
+            out[own, 5] += rows * loss[k] - hits * value[k]
 
 
 @kernel
