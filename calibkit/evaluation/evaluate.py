@@ -144,6 +144,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     grid: str | None
     columns: tuple[str | None, str | None]  # the uncertainties and the scores that these two read
     shape: tuple[int, int] | None  # uncertainty levels and score bins of the grid
+    three_way: bool  # whether the model blocks, reviews and passes
 
 
 class ClassesState(RowState):
@@ -173,6 +174,7 @@ def state(options: EvaluateOptions, source: Source) -> State:
         grid=None if table is None else table.fingerprint,
         columns=(options.uncertainty, options.grid_score),
         shape=None if table is None else table.grid.shape,
+        three_way=reading.decides_three_ways(options.model),
     )
     said = {"problem": msgspec.to_builtins(problem)}
     return score_state("evaluate", source, reading.reading_of(options, source), options, said)
@@ -189,4 +191,5 @@ def finish(state: State, memory: Memory, threads: int) -> Evaluated:
     problem = from_plain(state.header.options.get("problem"), Problem, state.path)
     options = options_from_plain(problem.asked, EvaluateOptions, state.path, threads=threads)
     rows = rows_of_state(state, memory, options.needs_each)
-    return evaluate_rows(options, reading.rows_of(options, rows, problem.shape))
+    found = reading.rows_of(options, rows, problem.shape, three_way=problem.three_way)
+    return evaluate_rows(options, found)

@@ -143,7 +143,8 @@ def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows
         reading = replace(reading, needs_each="--prevalence")
     rows = rows_within(source, reading, source.memory)
     table = grid_of(options.grid, options.scale)
-    return rows_of(options, rows, None if table is None else table.grid.shape)
+    shape = None if table is None else table.grid.shape
+    return rows_of(options, rows, shape, three_way=decides_three_ways(options.model))
 
 
 def reading_of(options: EvaluateOptions, source: Source) -> Reading:
@@ -172,11 +173,11 @@ def _read(source: Source, columns: ColumnOptions, beside: Mapping[str, _Beside])
 
 
 def rows_of(
-    options: EvaluateOptions, rows: ScoreRows, shape: tuple[int, int] | None
+    options: EvaluateOptions, rows: ScoreRows, shape: tuple[int, int] | None, *, three_way: bool
 ) -> EvaluateRows:
     """Return the rows of an evaluation from those that `reading_of` reads.
 
-    `shape` is that of the grid whose cells were placed.
+    `shape` is that of the grid whose cells were placed; decisions may be `three_way`.
     """
     frame = rows.others
 
@@ -193,7 +194,7 @@ def rows_of(
     segments = None
     if options.by is not None:
         segments = read_segments(frame["by"].alias(options.by), rows.finder)
-    decisions = {} if decision is None else _decisions(options, decision)
+    decisions = {} if decision is None else _decisions(options, decision, three_way)
     return EvaluateRows(
         scores=scores,
         label=rows.labels,
@@ -211,9 +212,14 @@ def rows_of(
     )
 
 
-def _decisions(options: EvaluateOptions, decision: Numbers) -> dict[str, Numbers]:
+def decides_three_ways(model: Model | None) -> bool:
+    """Tell whether a model blocks, reviews and passes."""
+    return getattr(model, "review_thresholds", UNSET) is not UNSET
+
+
+def _decisions(options: EvaluateOptions, decision: Numbers, three_way: bool) -> dict[str, Numbers]:
     """Return decisions by name: of three-way ones what is blocked, and that with what is reviewed."""
-    if getattr(options.model, "review_thresholds", UNSET) is UNSET:
+    if not three_way:
         return {options.decision or BOUNDARY: decision}
     block, review = (
         (decision >= least).astype(np.uint8) for least in map(ACTIONS.index, ("block", "review"))

@@ -439,7 +439,7 @@ def read_result(path: str) -> Content:
 
     data = read_bytes(path)
     content = decode_object(data, path)
-    if "kind" in content and "version" in content:
+    if isinstance(content.get("kind"), str) and "version" in content:  # no diff of two models
         return decode(data, path).as_dict()
     if isinstance(content.get("metrics"), dict) and "signature" in content:
         return Metrics.from_json(data, path).as_dict()

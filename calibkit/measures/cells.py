@@ -16,6 +16,7 @@ from calibkit.measures.views import Sample
 from calibkit.numerics.distributions import critical_value, normal_quantile
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
+from calibkit_kernels.metrics import expit
 from calibkit_kernels.tally import fill_grid
 
 
@@ -104,11 +105,14 @@ def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Floats, Flo
     """
     size = cells.levels * cells.columns
     gaps, variances = np.full(size, np.nan), np.full(size, np.nan)
-    weight = sample.weight
-    usable = settings.scale == "probability" and sample.label.size
-    if usable and (weight is None or weight.any()):
+    weight, score = sample.weight, sample.score
+    usable = settings.scale == "probability"
+    if settings.scale == "logit" and np.isfinite(score).all():
+        usable, score = True, np.empty(score.size)
+        expit(sample.score, score)
+    if usable and score.size and (weight is None or weight.any()):
         tally = count_rows(
-            sample.score, cells.cell, sample.label, size, weight=weight, threads=settings.threads
+            score, cells.cell, sample.label, size, weight=weight, threads=settings.threads
         )
         one_bin = np.empty((size, 0))
         count, positive, mass = (

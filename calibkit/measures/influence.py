@@ -81,7 +81,8 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
     `contribution`: what each row contributes for each unit of its weight. `data`: the rows, of which a
     weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group are
     summed first.  G groups or sampled rows have the factor G / (G - 1).  Under ``--prevalence`` the
-    weight of each class is fixed, so that contributions are centred within the classes.
+    weight of each class is fixed in all rows, so that their contributions are centred within the
+    classes; that of a slice is not.
     """
     sample, weight = data.sample, data.sample.weight
     if not data.by_rows:
@@ -93,7 +94,7 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
         halves = np.concatenate([high * weight, (contribution - high) * weight])
         return exact_sum(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
-    if data.settings.prevalence is not None and weight is not None:
+    if data.part == "all" and data.settings.prevalence is not None and weight is not None:
         for value in (0, 1):
             own = sample.label == value
             if total := exact_sum(weight[own]):

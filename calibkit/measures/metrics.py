@@ -169,7 +169,8 @@ def _by_influence(name: str, value: float, view: View, level: Level) -> Interval
 
 def _of_rate(name: str, view: View, level: Level) -> Interval | None:
     """Return the interval of a function of the base rate."""
-    if name == "lift" and (view.part == "all" or not view.base_rate):
+    given = name == "lift" or view.settings.prevalence is not None  # the base rate of all rows
+    if (given and view.part == "all") or (name == "lift" and not view.base_rate):
         return None
     rate = view.positives / view.total
     rows = view.total * view.unit.size

@@ -63,6 +63,8 @@ _NO_PICTURES: Final = (
     "with the extra calibkit[plot]: pip install 'calibkit[plot]'."
 )
 
+_OTHER_RATE: Final = "Pictures of precision are left out: they would not show that of --prevalence."
+
 _TOO_MANY: Final = (
     "Pictures that need all rows at once are left out: the rows do not fit into the memory given "
     "(--memory)."
@@ -137,6 +139,8 @@ def _pictures(
         return html.section("Pictures", html.paragraphs(missing, class_="soft"))
     drawn: list[Markup] = []
     fits = source.memory is None or source.rows <= source.memory.entries
+    remarks = [] if options.prevalence is None else [_OTHER_RATE]
+    remarks += [] if fits else [_TOO_MANY]
     makers = [partial(_reliability, options, found)]
     for kind, own in _asked(options, boundary) if fits else ():
         makers.append(partial(plots.points, source, options.part(kind, **own)))
@@ -159,7 +163,7 @@ def _pictures(
     return html.section(
         "Pictures",
         html.tag("div", html.joined(drawn), class_="pictures") if drawn else NOTHING,
-        html.paragraphs([] if fits else [_TOO_MANY], class_="soft"),
+        html.paragraphs(remarks, class_="soft"),
     )
 
 
@@ -173,6 +177,9 @@ def _asked(
     if options.patterns or len(names) > MOST_LINES:
         return
     boundary = () if options.boundary is None else options.boundary
+    if options.prevalence is not None:  # on which recall and the false positive rate do not depend
+        yield plot.RocOptions, {"scores": names, "boundary": boundary}
+        return
     if len(names) == 1:  # what a threshold gives, with those that were judged
         single = model is not None and not model.groups and len(model.score_thresholds) == 1
         own = {"scores": names, "boundary": boundary if single else (), "decision": None}
@@ -211,8 +218,8 @@ _METRICS = {"reliability": "ece", "precision-recall": "average_precision", "roc"
 
 #: What each kind of picture says, below it.
 _WORDS = {
-    "reliability": "Calibrated scores lie on the diagonal. Dots are bins "
-    "with their intervals, the step line is isotonic regression (CORP), bars count rows.",
+    "reliability": "Calibrated scores lie on the diagonal. Dots are bins, with intervals where they "
+    "count whole rows, the step line is isotonic regression (CORP), bars count rows.",
     "threshold": "Precision, recall and the share of rows that raise an alert, at every threshold; "
     "bands are intervals.",
     "precision-recall": "What each threshold would reach: precision against recall.",
@@ -233,7 +240,8 @@ def _figure_of(svg: bytes, place: int, alt: str, words: str) -> Markup:
     element = _IDS.sub(lambda found: f"{found[1]}picture{place}-", element)
     for colour, of_page in _COLOURS.items():
         element = element.replace(colour, f"var({of_page})")
-    element = _LABEL.sub(f'aria-label="{escaped(alt)}"', element, count=1).strip()
+    label = f'aria-label="{escaped(alt)}"'  # in which a backslash is one
+    element = _LABEL.sub(lambda _: label, element, count=1).strip()
     return html.figure(Markup(element), words)
 
 
@@ -412,7 +420,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[tuple[bytes, str]]:
             known = [(part, one) for part, one in cells.items() if one.low is not None]
             if len(known) < 2:
                 continue
-            rest = len(slices) - _MOST_DRAWN
+            rest = len(known) - _MOST_DRAWN
             more = f" The first {_MOST_DRAWN} are drawn." if rest > 0 else ""
             words = f"{name} of {score} in each slice; the dashed line is that of all rows.{more}"
             yield _by_slice(name, dict(known[:_MOST_DRAWN])), words

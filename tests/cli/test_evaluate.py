@@ -210,6 +210,23 @@ def test_narrow_scores_count_as_wide_ones(tmp_path: Path, evaluate: Evaluate) ->
     assert found[0]["differences"]["other-score"]["all"]["calibration_bias"]["low"] is not None
 
 
+def test_cells_of_logits_are_those_of_their_probabilities(
+    good: Path, tmp_path: Path, invoke: Invoke, evaluate: Evaluate
+) -> None:
+    p = pl.col("score").clip(0.01, 0.99)
+    rows = tmp_path / "both.parquet"
+    frame = pl.read_parquet(good).with_columns(score=p, z=(p / (1 - p)).log())
+    frame.write_parquet(rows)
+    found = []
+    for name, scale in (("score", "probability"), ("z", "logit")):
+        grid = tmp_path / f"{name}.parquet"
+        on = ("--score", name, "--scale", scale)
+        invoke("bin", rows, *on, "--score-bins 4 --uncertainty-bins 2 -q -o", grid)
+        own = evaluate(rows, *on, "--grid", grid)["metrics"][name]["all"]
+        found.append([value for key, value in own.items() if "ece_at" in key])
+    assert len(found[0]) == 8 and found[1] == pytest.approx(found[0])
+
+
 def test_prevalence_reweights_classes(good: Path, evaluate: Evaluate) -> None:
     found = evaluate(good, "--prevalence", "0.1")["metrics"]["score"]["all"]
     plain = evaluate(good)["metrics"]["score"]["all"]

@@ -55,6 +55,16 @@ def test_a_gate_that_fails(save: Save, invoke: Invoke) -> None:
         assert "t/all/auc" not in done.stderr
 
 
+def test_a_comparison_of_models_can_be_gated(save: Save, tmp_path: Path, invoke: Invoke) -> None:
+    same = {"a": "boundary", "b": "boundary", "delta": None}
+    recall = {"a": 0.5, "b": 0.4, "delta": -0.1}
+    path = save(
+        "diff.json", {"kind": same, "version": {"a": 2, "b": 2, "delta": 0}, "recall": recall}
+    )
+    assert invoke("gate", path, "--fail-if", "recall.delta<-0.05").code == 1
+    assert invoke("gate", path, "--fail-if", "recall.delta<-0.5").code == 0
+
+
 def test_what_is_not_defined_fails(save: Save, invoke: Invoke) -> None:
     path = save("metrics.json", metrics(s=None))
     done = invoke("gate", path, "--fail-if", "auc<0.75")

@@ -241,6 +241,39 @@ def test_without_matplotlib_page_and_terminal_say_how_to_have_pictures(
         assert "pip install 'calibkit[plot]'" in text
 
 
+def test_names_with_backslashes_stand_as_they_are(tmp_path: Path, invoke: Invoke) -> None:
+    name = "C:\\new\\q\\g<1>"
+    rows, page = (
+        write(simulate(100).rename({"score": name}), tmp_path / "r.parquet"),
+        tmp_path / "r.html",
+    )
+    done = invoke("evaluate", rows, "--score", name, "-q --report", page, "-o", tmp_path / "m.json")
+    assert done.code == 0, done.stderr
+    labels = [str(own["aria-label"]) for tag, own in read(page).tags if tag == "svg"]
+    assert any(f"{name}: ece" in label for label in labels)
+
+
+def test_another_prevalence_has_no_pictures_of_precision(
+    rows: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    page = tmp_path / "report.html"
+    line = ("evaluate", rows, "--prevalence 0.05 --threshold 0.5 -q --report", page)
+    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
+    reader = read(page)
+    shown = [str(own["aria-label"]).split(" (")[0] for tag, own in reader.tags if tag == "svg"]
+    assert [one for one in shown if "recision" in one or "hreshold" in one] == []
+    assert "Pictures of precision are left out" in reader.text
+
+
+def test_few_slices_of_many_are_all_drawn(tmp_path: Path, invoke: Invoke) -> None:
+    names = [f"small {k}" for k in range(50)] + ["a", "b"] * 150
+    rows = write(simulate(350).with_columns(site=pl.Series(names)), tmp_path / "rows.parquet")
+    page = tmp_path / "report.html"
+    line = ("evaluate", rows, "--by site --min-rows 100 -q --report", page)
+    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
+    assert "are drawn" not in page.read_text()
+
+
 def test_slices_are_drawn_with_their_intervals(tmp_path: Path, invoke: Invoke) -> None:
     frame = simulate(400).with_columns(site=pl.Series(["north", "south", "west", "east"] * 100))
     rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"

@@ -185,6 +185,20 @@ def test_evaluate_judges_block_and_both(rows: Path, invoke: Invoke) -> None:
     assert metrics["boundary:review"]["all"]["selected"] == reach
 
 
+def test_shards_are_judged_by_block_and_both(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    model, _ = fit(invoke, rows, "--precision", 0.8, "--recall", 0.7)
+    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
+    assert invoke("evaluate", rows, "--boundary", model, "-o", whole).code == 0
+    states = []
+    for k in range(2):
+        part, state = tmp_path / f"part{k}.parquet", tmp_path / f"{k}.state"
+        pl.read_parquet(rows)[k::2].write_parquet(part)
+        assert invoke("evaluate", part, "--boundary", model, "--partial", "-o", state).code == 0
+        states.append(state)
+    assert invoke("merge", *states, "-o", merged).code == 0
+    assert merged.read_bytes() == whole.read_bytes()
+
+
 def test_selected_rows_are_those_that_do_not_pass(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

@@ -190,7 +190,9 @@ def test_values_lie_in_their_intervals(place: int) -> None:
     data = view(sample, **more)
     values = registry.compute(data, registry.names(data.settings))
     found = intervals(values, data, OPTIONS)
-    assert set(values) - set(found) == {"count", "positives", "lift", "log_loss_reduction"}
+    given = {"base_rate", "brier_uncertainty"} if data.settings.prevalence is not None else set()
+    none = {"count", "positives", "lift", "log_loss_reduction"}
+    assert set(values) - set(found) == none | given
     for name, interval in found.items():
         assert interval.low <= values[name] <= interval.high, name
         if name != "calibration_bias":
@@ -273,6 +275,21 @@ def test_fixed_prevalence_leaves_no_doubt_of_the_base_rate() -> None:
     value = registry.compute(data, ["brier"])["brier"]
     own = math.log(found.high / found.low) * value / (2 * Z)
     assert own == pytest.approx(math.sqrt(variance), rel=0.01)
+
+
+def test_fixed_prevalence_leaves_doubt_of_the_base_rate_of_a_slice() -> None:
+    for seed in range(5):
+        sample = simulate(seed=seed)  # which stands for a slice of more rows
+        rate = sample.label.mean()
+        weight = np.where(sample.label == 1, 0.2 / rate, 0.8 / (1 - rate))
+        data = view(replace(sample, weight=weight), weighted=True, prevalence="0.2")
+        assert {"base_rate", "brier_uncertainty", "lift"}.isdisjoint(bounds(data))
+        found = bounds(replace(data, part="segment:a", base_rate=0.25))
+        ends = found["base_rate"]
+        values = weight * (sample.label - 0.2)
+        error = math.sqrt((values**2).sum()) / weight.sum()
+        assert ends.high - ends.low == pytest.approx(2 * Z * error, rel=0.1)
+        assert found["lift"].high == pytest.approx(ends.high / 0.25)
 
 
 def test_a_seed_and_its_replicates() -> None:
