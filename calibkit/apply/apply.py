@@ -179,6 +179,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     """Return which columns are read, kept and added; refuse what cannot work before reading."""
     applier: Applier = KINDS[model.kind].applier(model)
     request = options.request
+    request.refuse_key_of(model.kind)
     reads = applier.reads(source, request)
     check_makers(model, request.columns, source)
     if request.level and LEVEL not in applier.added:

@@ -37,13 +37,16 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
 
 
 def known_codes(
-    column: pl.Series, names: tuple[str, ...], distinct: pl.Series | None = None
+    column: pl.Series,
+    names: tuple[str, ...],
+    distinct: pl.Series | None = None,
+    others: Collection[str] = (),
 ) -> Int64s:
     """Return the place of each row's value among `names`, -1 for another value or none.
 
-    `distinct`: the values that there are, if they are known.
+    `distinct`: the values that there are, if they are known; `others`: see `segment_places`.
     """
-    places = segment_places(names)
+    places = segment_places(names, others, -1)
     return by_value(column, lambda value: place_of(value, places, -1), pl.Int64, distinct)
 
 
@@ -67,10 +70,14 @@ def _is_integer(value: float) -> bool:
     return value.is_integer() and abs(value) < 2.0**53
 
 
-def segment_places(names: Collection[str]) -> dict[object, int]:
+def segment_places(
+    names: Collection[str], others: Collection[str] = (), otherwise: int = -1
+) -> dict[object, int]:
     """Return how `place_of` finds names: by text, and those of numbers and moments by these too.
 
     A number is found as float64 or float32 holds it: float32 may come with the digits of float64.
+    `others` are names of other segments, found by their text alone: none of them is one of the names,
+    though both may be the same number.
     """
     found: dict[object, int] = {name: place for place, name in enumerate(names)}
     near = dict[object, int]()
@@ -87,7 +94,9 @@ def segment_places(names: Collection[str]) -> dict[object, int]:
                     if not _is_integer(number) and 0.0 < abs(single) < np.inf:
                         near[float(single)] = place
                     break
-    return near | found
+    found = near | found
+    taken = [one for one in others if one not in names and place_of(one, found, -1) >= 0]
+    return found | dict.fromkeys(taken, otherwise)
 
 
 def place_of(value: object, places: dict[object, int], otherwise: int) -> int:

@@ -76,7 +76,8 @@ class _Rows:
         if model.groups is not msgspec.UNSET:
             other = model.of_group(OTHER) if OTHER in model.groups else model.with_rule(model.rule)
             self.rules = [*map(model.of_group, model.groups), other]
-            self.segment = program.segment(model.columns["by"].name, model.groups)
+            name, pooled = model.columns["by"].name, model.pooled or ()
+            self.segment = program.segment(name, model.groups, pooled)
 
     def level_value(self, name: str, values: Sequence[Sequence[float]]) -> Node:
         """Return the value of a row's rule and level."""

@@ -79,11 +79,10 @@ class Request(kinds.Request):
 
 def program_of(model: Model, request: Request) -> Program:
     """Return what a model computes; a kind that cannot be exported and a needless key are refused."""
-    said = f"a model of kind {model.kind!r}"
     if model.kind not in kinds.KINDS:
-        raise UsageError(f"{said} cannot be exported{nearest(model.kind, kinds.KINDS)}.")
-    if model.kind not in ("boundary", "bundle"):  # which know whether they are stochastic
-        request.refuse_key(said)
+        near = nearest(model.kind, kinds.KINDS)
+        raise UsageError(f"a model of kind {model.kind!r} cannot be exported{near}.")
+    request.refuse_key_of(model.kind)
     program = Program()
     program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
     return program

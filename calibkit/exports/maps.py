@@ -65,7 +65,7 @@ def _score_map(
     maps, segment = [model.own_map], None
     if model.groups is not msgspec.UNSET:
         maps = [*model.groups.values(), model.own_map]
-        segment = program.segment(model.columns["by"].name, model.groups)
+        segment = program.segment(model.columns["by"].name, model.groups, model.pooled_groups or ())
     method, maker = METHODS[model.method], Maker(program, score, column, maps, segment)
     found = zip(method.added, method.program(maker), strict=True)
     return maker, {added: maker.clipped(value) for added, value in found}
@@ -183,7 +183,8 @@ def translate_vad(program: Program, model: VadModel, request: Request) -> dict[s
     linked = program.bind("link", value)
     segment = None
     if model.groups is not None:
-        segment = program.segment(model.columns["by"].name, model.groups.values)
+        own = model.groups
+        segment = program.segment(model.columns["by"].name, own.values, own.pooled)
     factors, offsets = zip(*model.lines(), strict=True)
     factor = program.choose("factor", segment, factors)
     offset = program.choose("offset", segment, offsets)

@@ -187,9 +187,10 @@ class Program(Struct):
         """Return a column of numbers: the table's, or one that an earlier part added."""
         return self.available.get(column, nodes.Field(column))
 
-    def segment(self, column: str, names: Collection[str]) -> Ref:
-        """Return the place of a row's segment among some; their number for another segment."""
-        places, made = segment_places(names), self.available.get(column)
+    def segment(self, column: str, names: Collection[str], others: Collection[str]) -> Ref:
+        """Return the place of a row's segment among some; their number for one of others."""
+        places = segment_places(names, others, len(names))
+        made = self.available.get(column)
         found: Node = nodes.Segment(column, tuple(places.items()), len(names))
         if made is not None:  # a number
             known = {key: at for key, at in places.items() if isinstance(key, int | float)}

@@ -198,7 +198,8 @@ def kinds_of(
 def _kind_of(seen: Counts, dialect: Dialect, votes: Collection[str]) -> Kind:
     filled, floats = seen["filled"], floats_of(dialect)
     marked = seen["some"] != filled
-    as_nan = marked and seen["floats"] == seen["some"]  # which polars reads
+    # Text such as nan, which polars reads; numbers that are named as missing are none.
+    as_nan = marked and dialect.null_values is None and seen["floats"] == seen["some"]
     if not filled:
         return Kind(pl.String(), sure=False) if marked else Kind(pl.Null())
     if seen["words"] == filled:

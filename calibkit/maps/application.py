@@ -49,7 +49,8 @@ class CalibratorApplier:
             return [pl.Series(column) for column in out]
         groups = self.model.groups
         maps = [self.model.own_map, *groups.values()]
-        place = known_codes(frame[reads.optional[0]], tuple(groups)) + 1
+        others = self.model.pooled_groups or ()
+        place = known_codes(frame[reads.optional[0]], tuple(groups), others=others) + 1
         out = tuple(np.empty(score.size) for _ in self.added)
         rows = rows_by_group(place, len(maps))
         for one, own in zip(maps, rows, strict=True):

@@ -41,6 +41,11 @@ class Request:
     seed: int | None = None
     level: bool = False  # whether the uncertainty level of a row is added
 
+    def refuse_key_of(self, kind: str) -> None:
+        """Refuse a key and a seed for a kind of model that leaves nothing to chance."""
+        if kind not in ("boundary", "bundle"):  # which know whether they are stochastic
+            self.refuse_key(f"a model of kind {kind!r}")
+
     def refuse_key(self, said: str) -> None:
         """Refuse a key and a seed for a model that leaves nothing to chance."""
         if self.key is not None or self.seed is not None:

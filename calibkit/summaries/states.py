@@ -315,6 +315,13 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
             )
         yours = _flat(other.header.options)
         for name in sorted(mine.keys() | yours.keys()):
+            if mine.get(name) != yours.get(name) and name.startswith("dtypes."):
+                column = name.removeprefix("dtypes.").removeprefix("column ")
+                raise ModelError(
+                    f"column {column!r} holds {yours.get(name)} here, but {mine.get(name)} in "
+                    f"{one.path}; write its values alike in all parts (1.0, not 1)",
+                    file=other.path,
+                )
             if mine.get(name) != yours.get(name):
                 called = name.removeprefix("problem.").removeprefix("asked.")
                 raise ModelError(

@@ -12,11 +12,7 @@ from ._jit import kernel
 
 _LOG2_E = 1.4426950408889634
 #: ln 2 in two parts: products of the first with small integers are exact.
-_LN2, _LN2_HIGH, _LN2_LOW = (
-    0.6931471805599453,
-    6.93147180369123816490e-01,
-    1.90821492927058770002e-10,
-)
+_LN2_HIGH, _LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 #: Adding it rounds a number to an integer, which then stands in the last bits.
 _ROUNDING = 1.5 * 2.0**52
 _SIGNIFICAND = 52
@@ -72,4 +68,5 @@ def log_up(m: float) -> float:
     p = p * z + 3.999999999940941908e-01
     p = p * z + 6.666666666666735130e-01
     half = 0.5 * f * f
-    return (_LN2 if high else 0.0) - ((half - s * (half + p * z)) - f)
+    rest = s * (half + p * z) + (_LN2_LOW if high else 0.0)
+    return (_LN2_HIGH if high else 0.0) - ((half - rest) - f)

@@ -321,3 +321,11 @@ def test_a_folder_of_outputs_never_replaces_an_input(
     write(simulate(30), tmp_path / "other" / "a.csv")
     done = invoke("apply", model, path, tmp_path / "other" / "a.csv", "-o", f"{tmp_path}/out/")
     done.refused(2, "would both be written")
+
+
+def test_models_without_chance_take_no_key(tmp_path: Path, invoke: Invoke) -> None:
+    rows, model = tmp_path / "rows.parquet", tmp_path / "cal.json"
+    pl.DataFrame({"score": [0.2, 0.4, 0.6, 0.8], "label": [0, 1, 0, 1]}).write_parquet(rows)
+    assert invoke("calibrate", rows, "--method platt -q -o", model).code == 0
+    for given in ("--key score", "--seed 3"):
+        invoke("apply", model, rows, given, "-o", tmp_path / "o.csv").refused(2, "not stochastic")

@@ -210,3 +210,37 @@ def test_steps_rise_where_the_line_before_them_falls(
         )
     )
     assert low > 0.6 > 0.4 > high
+
+
+@pytest.mark.parametrize("count", [12, 40])
+def test_a_forest_of_a_few_rows_in_time_can_be_read(
+    count: int, tmp_path: Path, invoke: Invoke
+) -> None:
+    rows, model = tmp_path / "few.parquet", tmp_path / "m.json"
+    places = range(count)
+    columns = {
+        "score": [(place * 7 % count + 0.5) / count for place in places],
+        "label": [int(place * 5 % 7 > 2) for place in places],
+        "feature_x": [float(place * 11 % count) for place in places],
+        "t": list(places),
+    }
+    pl.DataFrame(columns).write_parquet(rows)
+    assert invoke("hetcal", rows, "--partition forest --time t -q -o", model).code == 0
+    assert invoke("show", model).code == 0
+
+
+@pytest.mark.parametrize("partition", ["tree", "forest", "boosted", "auto"])
+def test_rows_without_weight_make_no_fold(partition: str, tmp_path: Path, invoke: Invoke) -> None:
+    random, time = np.random.default_rng(0), np.arange(600)
+    score = random.random(600).round(3)
+    label = (random.random(600) < score).astype(int)
+    rows, model = tmp_path / "rows.parquet", tmp_path / "m.json"
+    columns = {"score": score, "label": label, "feature_x": random.normal(size=600), "t": time}
+    pl.DataFrame({**columns, "w": (time >= 100).astype(int)}).write_parquet(rows)
+    given = (
+        "--weight w --time t -q --trees 3"
+        if partition in ("forest", "boosted")
+        else "--weight w --time t -q",
+    )
+    assert invoke("hetcal", rows, "--partition", partition, *given, "-o", model).code == 0
+    assert invoke("show", model).code == 0

@@ -203,3 +203,14 @@ def test_what_is_refused(
     done = invoke("boundary", rows, *options, "-o", tmp_path / "none.json")
     assert done.code == code and said in done.stderr
     assert not (tmp_path / "none.json").exists()
+
+
+def test_several_promises_with_a_gap_say_what_could_be_had(tmp_path: Path, invoke: Invoke) -> None:
+    random = np.random.default_rng(0)
+    score = random.random(300)
+    label = (random.random(300) < score).astype(int)
+    path = tmp_path / "few.parquet"
+    pl.DataFrame({"score": score, "label": label, "shop": ["a", "b"] * 150}).write_parquet(path)
+    given = ("--precision 0.95 --recall 0.6 --confidence 0.95 --by shop --max-gap recall:0.3",)
+    done = invoke("boundary", path, *given, "-o", tmp_path / "m.json")
+    done.refused(4, "may be enough")

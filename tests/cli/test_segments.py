@@ -360,3 +360,45 @@ def test_the_hash_of_the_rows_is_that_of_their_segments_too() -> None:
         for one in (frame, frame.reverse(), other)
     )
     assert first == again != second
+
+
+@pytest.mark.parametrize("kind", ["boundary", "calibrate"])
+def test_a_pooled_segment_is_not_taken_for_the_same_number(
+    kind: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    random = np.random.default_rng(1)
+    score = random.random(850).round(3)
+    shop = pl.Series(["1.0"] * 400 + ["x"] * 400 + ["01"] * 50)
+    power = np.repeat([3.0, 1.0, 1.0], [400, 400, 50])
+    frame = pl.DataFrame({"score": score, "shop": shop, "uncertainty": random.random(850)})
+    frame = frame.with_columns(label=pl.Series((random.random(850) < score**power).astype(int)))
+    path, model, out = (
+        write(frame, tmp_path / "r.parquet"),
+        tmp_path / "m.json",
+        tmp_path / "o.parquet",
+    )
+    options = {
+        "boundary": "--precision 0.7 --method st --bound each --uncertainty-bins 1 --folds 0",
+        "calibrate": "--method platt",
+    }[kind]
+    assert invoke(kind, path, *options.split(), "--by shop -q -o", model).code == 0
+    assert invoke("apply", model, path, "-q -o", out).code == 0
+    applied, added = pl.read_parquet(out), {"boundary": "decision", "calibrate": "calibrated"}[kind]
+    unseen = tmp_path / "unseen.parquet"
+    frame.with_columns(shop=pl.col("shop").replace("01", "other")).write_parquet(unseen)
+    other = invoke("apply", model, unseen, "-o", out).result()
+    pooled = pl.col("shop") == "01"
+    np.testing.assert_array_equal(applied.filter(pooled)[added], other[added][800:])
+    if kind == "boundary":
+        seen = json.loads(model.read_bytes())["fit"]["in_sample"]["selected"]
+        assert seen == applied["decision"].sum()
+    for to in ("sql", "python", "polars"):
+        assert invoke("export", model, "--to", to, "--check", path, "-o", tmp_path / "x").code == 0
+
+
+def test_one_threshold_is_one_a_segment_at_any_number_of_levels(tmp_path: Path, fit: Fit) -> None:
+    path = write(rows(300), tmp_path / "rows.parquet")
+    options = ("--precision", "0.7", "--method", "st", "--by", "shop", "--folds", 0)
+    one, several = (fit(path, *options, "--uncertainty-bins", bins) for bins in (1, 3))
+    assert several["fit"]["in_sample"] == one["fit"]["in_sample"]
+    assert all(len(own["score_thresholds"]) == 1 for own in several["groups"].values())

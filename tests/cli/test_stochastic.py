@@ -422,3 +422,28 @@ def test_test_rows_and_folds_are_counted_by_probability(
         assert seen["false_positive_rate"] == pytest.approx(
             np.dot(chance, 1 - label) / (1 - label).sum()
         )
+
+
+def test_fractional_weights_of_chance_do_not_depend_on_the_order_of_rows(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    random = np.random.default_rng(4)
+    score = random.random(2000).round(2)
+    frame = pl.DataFrame(
+        {
+            "score": score,
+            "uncertainty": random.normal(size=2000).round(1),
+            "label": (random.random(2000) < score).astype(int),
+            "w": random.random(2000),
+            "shop": [["a", "b", "c"][place] for place in random.integers(0, 3, 2000)],
+        }
+    )
+    given = "--weight w --capacity 0.003 --method stochastic --by shop --bound each"
+    found = []
+    for rows in (frame, frame.sample(fraction=1.0, shuffle=True, seed=4)):
+        path, model = tmp_path / "rows.parquet", tmp_path / "model.json"
+        rows.write_parquet(path)
+        more = ("--min-group-positives 1 --folds 0 -o", model)
+        assert invoke("boundary", path, given, *more).code == 0
+        found.append(model.read_bytes())
+    assert found[0] == found[1]

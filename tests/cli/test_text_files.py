@@ -379,3 +379,12 @@ def test_names_with_quotation_marks_are_kept(
         header, first, *_ = csv.reader(file)
     assert header == ['the "score"', "label", '"', "decision", "margin"]
     assert first[:4] == ["0.5", "1", 'a "b"', "1"]
+
+
+def test_numbers_that_are_named_as_missing_are_missing(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("score,label,w\n0.5,1,1\n-999,0,2\n0.25,0,-999\n0.7,1,1\n0.1,0,2.5\n")
+    given = ("--method platt --weight w --null-values=-999 --on-missing drop",)
+    assert (
+        invoke("calibrate", path, *given, "-o", tmp_path / "m.json").result()["fit"]["rows"] == 4.5
+    )

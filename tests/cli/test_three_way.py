@@ -250,3 +250,10 @@ def test_commands_for_one_threshold_refuse(rows: Path, tmp_path: Path, invoke: I
     assert invoke("drift", model, rows).code == 2
     assert invoke("watch", model, rows, "--state", tmp_path / "s.json").code == 2
     assert invoke("bundle", f"b={model}", "-o", tmp_path / "b.json").code != 0
+
+
+def test_where_nothing_can_be_blocked_or_reviewed(tmp_path: Path, invoke: Invoke) -> None:
+    path = tmp_path / "few.parquet"
+    pl.DataFrame({"score": [0.9] * 4 + [0.1] * 6, "label": [1, 1] + [0] * 8}).write_parquet(path)
+    given = ("boundary", path, "--precision 0.9 --review-capacity 0.3 --method exact")
+    invoke(*given, "-o", tmp_path / "m.json").refused(4, "exceed it already", "raise the capacity")

@@ -70,7 +70,7 @@ def level_thresholds(model: BoundaryModel) -> Floats:
 def group_codes(model: BoundaryModel, by: pl.Series) -> Int64s:
     """Return the number of each row's group; of rows without one that of ``other``, or one more."""
     names = tuple(model.groups or ())
-    code = known_codes(by, names)
+    code = known_codes(by, names, others=model.pooled or ())
     return np.where(code < 0, names.index(OTHER) if OTHER in names else len(names), code)
 
 

@@ -125,9 +125,10 @@ def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None =
 
 def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     """Return rows as one problem over the levels of all segments."""
-    base = summarise(data, options)
+    single = options.method == METHODS["st"].name  # one threshold, which is one a segment
+    base = summarise(data, options.at_levels(1) if single else options)
     planned = base.planned
-    if planned.method.name == METHODS["st"].name:  # a single threshold is one a segment
+    if single:
         method = replace(planned.method, choose=None, together=False)
         planned = replace(planned, method=method)
     if planned.levels * len(split.names) > MOST_LEVELS:

@@ -230,11 +230,13 @@ def fit_hetcal(
 
 def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
-    hits, folds, why = rows.totals.positives, rows.folds, ""
+    hits, why = rows.totals.positives, ""
+    folds = rows.folds or Folds(folds_of_keys(rows.key, FOLDS, options.seed), FOLDS)
+    weighs = rows.mass > 0.0  # rows without weight make no fold
+    folds = replace(folds, part=np.where(weighs, folds.part, folds.part[weighs.argmax()]))
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
-    elif folds is None:
-        folds = Folds(folds_of_keys(rows.key, FOLDS, options.seed), FOLDS)
+    elif rows.folds is None:
         if len(folds.present) < 2:
             why = f"{rows.count} rows are"
     elif len(folds.present) < folds.count + folds.forward:

@@ -57,7 +57,8 @@ class VadApplier:
         line: Int64s | int = -1  # that of all rows together
         if model.groups is not None:
             names = tuple(model.groups.values)
-            line = known_codes(frame[model.columns["by"].name], names)
+            by, others = frame[model.columns["by"].name], model.groups.pooled
+            line = known_codes(by, names, others=others)
         links *= factor[line]
         links += offset[line]
         return [pl.Series(from_link(links, scale, model.link))]

@@ -191,7 +191,10 @@ def judge_rows(
         named = [model.columns[role].name for role in model.spreads]
         spread = spread_of(model, dict(zip(model.spreads, uncertainties(rows, named), strict=True)))
     chance = probabilities(model, rows.score, spread, segments)
-    units, unit, totals = _counted(rows, chance)
+    also = np.zeros(chance.size, np.bool_)
+    if model.review_thresholds is not msgspec.UNSET:
+        also = reviewed(model, rows.score, spread)
+    units, unit, totals = _counted(rows, chance + 2.0 * also)
     hits, gain, weighed = rows.labels.astype(bool), 0.0, totals
     selected, true_positives = _expected(units, chance), _expected(units[hits], chance[hits])
     classes = classes_of(target, totals) if classes is None else classes
@@ -202,10 +205,7 @@ def judge_rows(
         whole = int(values.gain[values.gain > 0].sum())
         weighed = replace(weighed, gain=whole, gain_unit=values.unit)
         gain = _expected(values.gain, chance)
-    more = 0, 0
-    if model.review_thresholds is not msgspec.UNSET:
-        also = reviewed(model, rows.score, spread)
-        more = int(units[also].sum()), int(units[also & hits].sum())
+    more = int(units[also].sum()), int(units[also & hits].sum())
     counts = selected, true_positives, gain, *more
     return parts.TestFigures(
         rows=unit.amount(totals.rows),
@@ -214,12 +214,15 @@ def judge_rows(
     )
 
 
-def _counted(rows: ScoreRows, chance: Floats) -> tuple[Int64s, Unit, Totals]:
-    """Return what each row counts in whole units, the unit, and the totals."""
+def _counted(rows: ScoreRows, kind: Floats) -> tuple[Int64s, Unit, Totals]:
+    """Return what each row counts in whole units, the unit, and the totals.
+
+    Sums over the rows of a kind and label do not depend on the order of rows.
+    """
     units, unit = np.ones(rows.score.size, np.int64), ROW
     hits = rows.labels.astype(bool)
     if rows.weight is not None:
-        units, unit = in_units(rows.weight, 2 * (chance > 0.0) + hits)
+        units, unit = in_units(rows.weight, 2 * np.unique(kind, return_inverse=True)[1] + hits)
     totals = Totals(int(units.sum()), int(units[hits].sum()), unit.exact, 1 / Fraction(unit.size))
     return units, unit, totals
 

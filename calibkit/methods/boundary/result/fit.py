@@ -106,6 +106,12 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
         found, resolution = _of_rows(summary, tally, goal, found, resolution)
     if found.selected == 0 and options.target.bound is not None:
         raise _infeasible(summary, tally, goal)
+    bounded = options.target.review is not None and not options.target.review.costs
+    if bounded and found.selected + found.reviewed == 0:
+        raise InfeasibleError(
+            f"--method {planned.method.name} cannot {options.target.text}: the rows of the highest "
+            "scores exceed it already; loosen the bound, or raise the capacity."
+        )
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
         assert found.ceiling is not None  # it was asked for
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
@@ -201,15 +207,19 @@ def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
         best = f"{hits / rows:.6g}"
         if float(best) >= float(target.bound):  # of six digits, yet short of it
             best = f"{hits / rows}"
+        some, more = "", "improve the scores"
+        if summary.planned.score_bins:
+            some, more = " of its score bins", "take more --score-bins (0: every score)"
+        amount = round(tally.unit.amount(tally.classes.rows(rows, hits)[0]), 2)
         advice = (
-            f"the highest precision any selection reaches is {best}, with "
-            f"{tally.unit.amount(tally.classes.rows(rows, hits)[0]):,} rows: lower the bound, or "
-            "improve the scores"
+            f"the highest precision any selection{some} reaches is {best}, with {amount:,} rows: "
+            f"lower the bound, or {more}"
         )
     else:
         advice = "the rows of the highest scores exceed it already: raise the bound"
+    found = "selects" if target.gap is None else "was found that selects"
     return InfeasibleError(
-        f"no boundary of --method {method.name} selects a row with {target.text}; {advice}."
+        f"no boundary of --method {method.name} {found} a row with {target.text}; {advice}."
     )
 
 
@@ -483,8 +493,8 @@ def _warnings_of(model: BoundaryModel, target: Target) -> list[str]:
         )
     if target.review is not None and target.review.precision and not seen.selected:
         found.append(
-            f"no rows reach precision {target.review.precision}: none is blocked, and what is wanted "
-            "of recall is reviewed"
+            f"no rows reach precision {target.review.precision}: none is blocked"
+            + (", and what is wanted of recall is reviewed" if target.review.recall else "")
         )
     return found
 

@@ -283,5 +283,5 @@ def check_size(method: str, positives: Int64s, totals: Int64s) -> None:
         if size > most:
             raise UsageError(
                 f"--method {method} cannot run on this grid: its table would {wants}, more than "
-                f"{most:,}. Take fewer --score-bins, or --method exact."
+                f"{most:,}. Take fewer --score-bins, whole weights, or --method exact."
             )
