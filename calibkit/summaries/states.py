@@ -315,20 +315,21 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
             )
         yours = _flat(other.header.options)
         for name in sorted(mine.keys() | yours.keys()):
-            if mine.get(name) != yours.get(name) and name.startswith("dtypes."):
-                column = name.removeprefix("dtypes.").removeprefix("column ")
+            if mine.get(name) == yours.get(name):
+                continue
+            column = name.removeprefix("dtypes.column ")
+            if column != name:
                 raise ModelError(
                     f"column {column!r} holds {yours.get(name)} here, but {mine.get(name)} in "
                     f"{one.path}; write its values alike in all parts (1.0, not 1)",
                     file=other.path,
                 )
-            if mine.get(name) != yours.get(name):
-                called = name.removeprefix("problem.").removeprefix("asked.")
-                raise ModelError(
-                    f"a state of another problem: {called} is {yours.get(name)!r} here, but "
-                    f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
-                    file=other.path,
-                )
+            called = name.removeprefix("problem.").removeprefix("asked.")
+            raise ModelError(
+                f"a state of another problem: {called} is {yours.get(name)!r} here, but "
+                f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
+                file=other.path,
+            )
     return [shard for state in states for shard in state.header.shards]
 
 

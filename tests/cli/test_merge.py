@@ -450,3 +450,21 @@ def test_a_state_knows_makers_of_columns_that_its_model_does_not_read(
     assert merged.read_bytes() == make(tmp_path / "whole.json", "boundary", made, *fit).read_bytes()
     part = make(tmp_path / "own.state", "calibrate", rows, "--method platt --partial")
     assert read_state(str(part)).header.shards[0].files == ()
+
+
+def test_text_that_is_whole_in_one_part_and_not_in_another(tmp_path: Path, invoke: Invoke) -> None:
+    states = []
+    for name, values in (("a", "1,2,1,3"), ("b", "1.5,2.5,1.5,2.5")):
+        rows, state = tmp_path / f"{name}.csv", tmp_path / f"{name}.state"
+        lines = [f"0.{place},{place % 2},{own}" for place, own in enumerate(values.split(","), 1)]
+        rows.write_text("\n".join(["score,label,v", *lines, ""]))
+        fit = (
+            "boundary",
+            rows,
+            "--precision 0.5 --method st --value v --folds 0 --partial -o",
+            state,
+        )
+        assert invoke(*fit).code == 0
+        states.append(state)
+    done = invoke("merge", *states, "-o", tmp_path / "m.json")
+    done.refused(3, "column 'v' holds Float64 here, but Int64 in", "alike in all parts")
