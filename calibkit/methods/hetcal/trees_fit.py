@@ -363,9 +363,8 @@ def choose_forest(
                 tree, counts = _tree(growth, options.seed, number, max(grid.depths), size)
                 fresh = np.equal(counts, 0) if growth.own else np.ones(rows.count, np.bool_)
                 lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
-                found = np.stack(
-                    lines
-                )  # a tree that drew all rows of its parts has no line of its own
+                # A tree that drew all rows of its parts has no line of its own.
+                found = np.stack(lines)
                 found[:, 0, :2] = np.where(found[:, 0, 2:3] > 0.0, found[:, 0, :2], alone)
                 return _Tried(tree, rows.ends(tree), fresh, found)
 
