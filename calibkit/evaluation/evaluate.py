@@ -144,7 +144,7 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     grid: str | None
     columns: tuple[str | None, str | None]  # the uncertainties and the scores that these two read
     shape: tuple[int, int] | None  # uncertainty levels and score bins of the grid
-    three_way: bool = False  # whether the model blocks, reviews and passes
+    three_way: bool  # whether the model blocks, reviews and passes
 
 
 class ClassesState(RowState):

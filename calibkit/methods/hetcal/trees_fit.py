@@ -233,7 +233,7 @@ def choose(
     the map of all rows.
     """
     deepest, parts = max(grid.depths), folds.judged()
-    cells, sizes = Cells(rows), grid.leaf_sizes
+    cells, sizes = Cells(rows) if grid.open else None, grid.leaf_sizes
     jobs = list(itertools.product(range(len(sizes)), range(len(parts))))
     gains = np.zeros((len(parts), len(sizes), len(grid.depths), len(grid.shrinkages), 2))
     shrinkages, trees = np.array(grid.shrinkages), dict[tuple[int, int], Tree]()
@@ -249,7 +249,7 @@ def choose(
             used, held = folds.used(parts[part]), folds.held(parts[part])
             if growth.own:
                 trees[job] = growth.tree(deepest, sizes[size], used=used)
-            if not grid.open:  # what it gains chooses nothing
+            if cells is None:  # what it gains chooses nothing
                 return
             tree = trees[job]
             own = np.empty((len(tree.nodes), shrinkages.size, 2))
