@@ -26,7 +26,7 @@ from calibkit.evaluation.findings import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
-from calibkit.measures.views import Sample
+from calibkit.measures.views import ClassWeights, Sample
 from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
@@ -60,6 +60,7 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     #: How many rows each of these stands for, where equal rows were counted.
     times: Int64s | None = None
+    classes: ClassWeights | None = None  # where ``--prevalence`` fixes them
     score_bits: int | None = None  # how many bits after the exponent scores kept; None: all
 
     @property
@@ -69,7 +70,7 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
 
     def sample(self, score: Numbers, part: Slice | None = None) -> Sample:
         """Return the rows, or those of a slice, with one of their scores or decisions."""
-        whole = Sample(score, self.label, self.weight, self.group, self.times)
+        whole = Sample(score, self.label, self.weight, self.group, self.times, self.classes)
         return whole if part is None or part.rows is None else whole.rows_of(part.rows)
 
 
@@ -191,6 +192,9 @@ def rows_of(
     group: Int64s | None = None
     if options.groups is not None:  # the place among the distinct values: there may be millions
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    classes = None
+    if options.prevalence is not None and weight is not None:
+        classes = ClassWeights.of(rows.labels, weight, group)
     segments = None
     if options.by is not None:
         segments = read_segments(frame["by"].alias(options.by), rows.finder)
@@ -208,6 +212,7 @@ def rows_of(
         warnings=rows.warnings,
         notes=rows.notes,
         times=rows.times,
+        classes=classes,
         score_bits=None if rows.resolution is None else rows.resolution.score_bits,
     )
 

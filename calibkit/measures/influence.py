@@ -24,7 +24,7 @@ from calibkit.measures.result import Interval
 from calibkit.measures.views import DEFINED, Sample, Scale, Slice, View, once
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.distributions import critical_value, student_value
-from calibkit.numerics.sums import added, exact_sum
+from calibkit.numerics.sums import added, exact_group_sums, exact_sum
 from calibkit_kernels import metrics as kernels
 
 #: Bits of the lower half of a float's digits.
@@ -80,9 +80,10 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
 
     `contribution`: what each row contributes for each unit of its weight. `data`: the rows, of which a
     weight w is w independent rows (``frequency``) or one row (``sampling``).  Rows of a group are
-    summed first.  G groups or sampled rows have the factor G / (G - 1).  Under ``--prevalence`` the
-    weight of each class is fixed in all rows, so that their contributions are centred within the
-    classes; that of a slice is not.
+    summed first.  G groups or sampled rows have the factor G / (G - 1).  Where the weight of each
+    class among all rows is fixed (``--prevalence``), a row more of a class takes weight from every
+    row of it: contributions are centred by their mean over *all* rows of the class, and rows outside
+    the slice contribute too.
     """
     sample, weight = data.sample, data.sample.weight
     if not data.by_rows:
@@ -94,15 +95,21 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
         halves = np.concatenate([high * weight, (contribution - high) * weight])
         return exact_sum(np.concatenate([contribution, contribution]), halves)
     sums = contribution if weight is None else contribution * weight
-    if data.part == "all" and data.settings.prevalence is not None and weight is not None:
-        for value in (0, 1):
-            own = sample.label == value
-            if total := exact_sum(weight[own]):
-                sums[own] -= weight[own] * (exact_sum(sums[own]) / total)
-    if sample.group is not None:
-        sums = group_sums(sums, sample.group)
+    group, outside = sample.group, 0.0
+    if sample.classes is not None:
+        every, label = sample.classes, sample.label.astype(np.int64)
+        mean = exact_group_sums(sums, label, 2) / every.weight
+        if every.group is None:
+            sums = sums - mean[label] * sample.weights
+            inside = exact_group_sums(sample.weights, label, 2, times=sample.weights)
+            outside = exact_sum(mean * mean, every.square - inside)
+        else:
+            sums = np.concatenate([sums, -(every.group @ mean)])
+            group = np.concatenate([sample.group, np.arange(len(every.group))])
+    if group is not None:
+        sums = group_sums(sums, group)
     units = sample.units
-    return exact_sum(sums, sums) * units / max(units - 1, 1)
+    return (exact_sum(sums, sums) + outside) * units / max(units - 1, 1)
 
 
 def group_sums(values: Floats, group: Int64s) -> Floats:

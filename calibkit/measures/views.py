@@ -15,13 +15,13 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import ROW, Unit
 from calibkit.measures.result import Number
 from calibkit.numerics.bounds import Bound
-from calibkit.numerics.sums import cut, each_block
+from calibkit.numerics.sums import cut, each_block, exact_group_sums
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
 from calibkit.version import __version__
@@ -29,6 +29,27 @@ from calibkit_kernels import metrics as kernels
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+
+class ClassWeights(Struct, frozen=True):
+    """What the negative and the positive rows weigh among *all* rows, where that is fixed."""
+
+    weight: Floats  # of each class
+    square: Floats  # the sum of the squared weights of each class
+    group: Floats | None  # of each class in each group (``--groups``): shape (groups, 2)
+
+    @classmethod
+    def of(cls, label: Numbers, weight: Floats, group: Int64s | None) -> ClassWeights:
+        """Return those of some rows."""
+        label = label.astype(np.int64)
+        weights = (
+            exact_group_sums(weight, label, 2),
+            exact_group_sums(weight, label, 2, times=weight),
+        )
+        if group is None:
+            return cls(*weights, None)
+        size = 2 * (int(group.max(initial=-1)) + 1)
+        return cls(*weights, exact_group_sums(weight, 2 * group + label, size).reshape(-1, 2))
 
 
 class Sample(Struct, frozen=True):
@@ -44,6 +65,8 @@ class Sample(Struct, frozen=True):
     #: How many rows each of these stands for, where equal ones were counted (their weight is in
     #: `weight`); None: one.
     times: Int64s | None = None
+    #: What classes weigh among all rows, where ``--prevalence`` fixes that.
+    classes: ClassWeights | None = None
 
     @property
     def rows(self) -> int:
@@ -69,8 +92,8 @@ class Sample(Struct, frozen=True):
 
     def rows_of(self, kept: Numbers) -> Sample:
         """Return some of the rows, by a mask or by their numbers."""
-        columns = {name: own for name, own in asdict(self).items() if own is not None}
-        return Sample(**{name: own[kept] for name, own in columns.items()})
+        columns = {name: own for name, own in asdict(self).items() if isinstance(own, np.ndarray)}
+        return replace(self, **{name: own[kept] for name, own in columns.items()})
 
 
 class Slice(Struct, frozen=True, kw_only=True):

@@ -18,10 +18,10 @@ from calibkit.evaluation.outputs import content
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
-from calibkit.measures.influence import Level, wilson
+from calibkit.measures.influence import Level, variance, wilson
 from calibkit.measures.metrics import IntervalOptions, differences, intervals, method
 from calibkit.measures.result import Difference, Interval, Metrics
-from calibkit.measures.views import Sample, View, view_of
+from calibkit.measures.views import ClassWeights, Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.metrics import Settings
@@ -63,14 +63,6 @@ def close(one: dict[str, Interval], two: dict[str, Interval], rel: float = 1e-9)
         assert (one[name].low, one[name].high) == pytest.approx(
             (two[name].low, two[name].high), rel=rel, abs=1e-12
         ), name
-
-
-def taken(sample: Sample, rows: np.ndarray) -> Sample:
-    parts = {
-        name: None if (own := getattr(sample, name)) is None else own[rows]
-        for name in ("score", "label", "weight", "group")
-    }
-    return Sample(**parts)
 
 
 @given(rows_of_both)
@@ -116,7 +108,7 @@ def test_influence_agrees_with_the_jackknife() -> None:
     data = view(sample)
     found = bounds(data)
     left_out = [
-        registry.compute(view(taken(sample, np.delete(np.arange(200), i))), COMPARED)
+        registry.compute(view(sample.rows_of(np.delete(np.arange(200), i))), COMPARED)
         for i in range(200)
     ]
     for name in COMPARED:
@@ -139,12 +131,12 @@ def test_influence_agrees_with_the_jackknife() -> None:
 def test_a_weight_is_so_many_rows(ties: bool) -> None:
     sample = simulate(ties=ties)
     weight = np.random.default_rng(3).integers(0, 4, 300)
-    written_out = view(taken(sample, np.repeat(np.arange(300), weight)))
+    written_out = view(sample.rows_of(np.repeat(np.arange(300), weight)))
     weighted = view(replace(sample, weight=weight.astype(float)), weighted=True)
     close(bounds(weighted), bounds(written_out))
     group = np.arange(300) // 3
     own = replace(sample, group=group)
-    written_out = view(taken(own, np.repeat(np.arange(300), weight)))
+    written_out = view(own.rows_of(np.repeat(np.arange(300), weight)))
     weighted = view(replace(own, weight=weight.astype(float)), weighted=True)
     close(bounds(weighted), bounds(written_out))
 
@@ -159,7 +151,7 @@ def designs() -> list[tuple[Sample, dict[str, object]]]:
         (replace(sample, weight=weight), sampling),
         (replace(sample, group=group), {}),
         (replace(sample, weight=weight, group=group), sampling),
-        (replace(sample, weight=weight), {**sampling, "prevalence": "0.2"}),
+        (at_prevalence(replace(sample, weight=weight)), {**sampling, "prevalence": "0.2"}),
     ]
 
 
@@ -169,7 +161,7 @@ def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     sample, more = designs()[place]
     first = bounds(view(sample, **more))
     order = np.random.default_rng(5).permutation(300)
-    other = bounds(view(taken(sample, order), **more))
+    other = bounds(view(sample.rows_of(order), **more))
     close(other, first)
     if sample.weight is None or sample.group is None:
         assert other == first  # else sums of weights in a replicate are rounded in another order
@@ -177,7 +169,7 @@ def test_no_order_of_rows_and_no_thread_shows(place: int) -> None:
     other = replace(sample, score=np.sqrt(sample.score))
     pairs = []
     for rows in (np.arange(300), order):
-        one, two = (view(taken(own, rows), **more) for own in (sample, other))
+        one, two = (view(own.rows_of(rows), **more) for own in (sample, other))
         gaps = dict.fromkeys([*COMPARED, "ece", "ace", "mce", "miscalibration", "smooth_ece"], 0.01)
         pairs.append(differences(gaps, one, two, OPTIONS))
     close(*pairs)
@@ -220,8 +212,8 @@ def test_the_reduction_of_log_loss_has_the_spread_of_its_bootstrap() -> None:
     other = replace(sample, score=0.2 + 0.6 * sample.score)
 
     def reduction(rows: np.ndarray) -> tuple[View, float]:
-        base = view(taken(sample, rows))
-        own = view_of(taken(other, rows), "t", "all", SETTINGS, baseline=base)
+        base = view(sample.rows_of(rows))
+        own = view_of(other.rows_of(rows), "t", "all", SETTINGS, baseline=base)
         return own, registry.compute(own, ["log_loss_reduction"])["log_loss_reduction"]
 
     draw = np.random.default_rng(5)
@@ -250,7 +242,7 @@ def test_groups_and_sampling_weights_widen_what_they_should() -> None:
     every = bounds(view(replace(sample, group=np.arange(300))))
     equal = view(replace(sample, weight=np.full(300, 3.0)), weighted=True, weight_kind="sampling")
     same = bounds(equal)
-    twice = taken(replace(sample, group=np.arange(300)), np.repeat(np.arange(300), 2))
+    twice = replace(sample, group=np.arange(300)).rows_of(np.repeat(np.arange(300), 2))
     doubled = bounds(view(twice))
     for name in ("auc", "average_precision", "log_loss", "brier", "base_rate", "calibration_bias"):
         for found in (every, same, doubled):
@@ -261,35 +253,50 @@ def test_groups_and_sampling_weights_widen_what_they_should() -> None:
             assert found[name].high - found[name].low == pytest.approx(width[name], rel=0.5)
 
 
-def test_fixed_prevalence_leaves_no_doubt_of_the_base_rate() -> None:
-    sample = simulate()
-    rate = sample.label.mean()
-    weight = np.where(sample.label == 1, 0.2 / rate, 0.8 / (1 - rate))
-    data = view(replace(sample, weight=weight), weighted=True, prevalence="0.2")
-    brier = (sample.score - sample.label) ** 2
-    variance = sum(
-        share**2 * brier[sample.label == y].var() / (sample.label == y).sum()
-        for y, share in ((1, 0.2), (0, 0.8))
+def at_prevalence(sample: Sample, share: float = 0.2) -> Sample:
+    """The rows, each class weighing its share of a base rate."""
+    own = sample.weights
+    weight = own * np.where(sample.label == 1, share, 1 - share)
+    for y in (0, 1):
+        weight[sample.label == y] /= own[sample.label == y].sum()
+    weight *= own.sum()
+    return replace(
+        sample, weight=weight, classes=ClassWeights.of(sample.label, weight, sample.group)
     )
-    found = bounds(data)["brier"]
-    value = registry.compute(data, ["brier"])["brier"]
-    own = math.log(found.high / found.low) * value / (2 * Z)
-    assert own == pytest.approx(math.sqrt(variance), rel=0.01)
 
 
-def test_fixed_prevalence_leaves_doubt_of_the_base_rate_of_a_slice() -> None:
-    for seed in range(5):
-        sample = simulate(seed=seed)  # which stands for a slice of more rows
-        rate = sample.label.mean()
-        weight = np.where(sample.label == 1, 0.2 / rate, 0.8 / (1 - rate))
-        data = view(replace(sample, weight=weight), weighted=True, prevalence="0.2")
-        assert {"base_rate", "brier_uncertainty", "lift"}.isdisjoint(bounds(data))
-        found = bounds(replace(data, part="segment:a", base_rate=0.25))
-        ends = found["base_rate"]
-        values = weight * (sample.label - 0.2)
-        error = math.sqrt((values**2).sum()) / weight.sum()
-        assert ends.high - ends.low == pytest.approx(2 * Z * error, rel=0.1)
-        assert found["lift"].high == pytest.approx(ends.high / 0.25)
+@pytest.mark.parametrize("name", ["brier", "base_rate", "mean_score"])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_fixed_prevalence_leaves_the_doubt_of_a_jackknife(
+    name: str, grouped: bool, weighted: bool
+) -> None:
+    sample, draw = simulate(), np.random.default_rng(2)
+    unit = draw.integers(0, 80, 300) if grouped else np.arange(300)
+    weight = draw.choice([0.5, 1.0, 3.0], 300) if weighted else np.ones(300)
+    sample = replace(sample, weight=weight, group=unit if grouped else None)
+    for inside in (unit % 3 == 0, draw.random(300) < 0.9, np.ones(300, bool)):
+
+        def metric(more: np.ndarray, inside: np.ndarray = inside) -> tuple[View, float]:
+            rows = at_prevalence(replace(sample, weight=weight * more)).rows_of(inside)
+            data = view(rows, weighted=True, weight_kind="sampling", prevalence="0.2")
+            return data, registry.compute(data, [name])[name]
+
+        slopes = []
+        for one in np.unique(unit):  # of the metric of the slice, by the weight of each unit of all
+            up, down = (metric(1 + step * (unit == one))[1] for step in (1e-4, -1e-4))
+            slopes.append((up - down) / 2e-4)
+        data, _ = metric(np.ones(300))
+        units = data.sample.units
+        error = math.sqrt(math.fsum(s * s for s in slopes) * units / (units - 1))
+        assert math.sqrt(variance(name, data)) == pytest.approx(error, rel=1e-3, abs=1e-8)
+
+
+def test_a_fixed_prevalence_is_no_news_but_in_slices() -> None:
+    data = view(at_prevalence(simulate()), weighted=True, prevalence="0.2")
+    assert {"base_rate", "brier_uncertainty", "lift"}.isdisjoint(bounds(data))
+    found = bounds(replace(data, part="segment:a", base_rate=0.25))
+    assert found["lift"].high == pytest.approx(found["base_rate"].high / 0.25)
 
 
 def test_a_seed_and_its_replicates() -> None:
