@@ -17,6 +17,7 @@ Int64s = NDArray[np.int64]
 UInt8s = NDArray[np.uint8]
 UInt16s = NDArray[np.uint16]
 UInt32s = NDArray[np.uint32]
+Singles = NDArray[np.float32]
 UInt64s = NDArray[np.uint64]
 Bools = NDArray[np.bool_]
 

@@ -15,7 +15,7 @@ from calibkit.columns.weights import Unit
 from calibkit.maps.model import ScoreMap
 from calibkit.numerics.sums import cut, each_block
 from calibkit.options.calibrate import MapOptions
-from calibkit.summaries.tally import Tally
+from calibkit.summaries.tally import Tally, log_odds
 from calibkit_kernels import maps
 from calibkit_kernels.logistic import share_classes
 from calibkit_kernels.maps import LEAST
@@ -62,10 +62,7 @@ class Points(Struct, frozen=True, dict=True):
         """Return the scores on the scale of a line: logits of probabilities, else as they are."""
         if self.scale != "probability":
             return self.score.astype(np.float64)
-        out, blocks = np.empty(self.score.size), cut(0, self.score.size)
-        arrays = (self.score, out)
-        each_block(lambda score, part: maps.log_odds(score, LEAST, part), arrays, blocks, threads)
-        return out
+        return log_odds(self.score, threads)
 
     def weights(self, threads: int = 1, *, smoothed: bool = False) -> tuple[Floats, Floats]:
         """Return what positive and what negative rows of each score weigh.

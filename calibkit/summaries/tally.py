@@ -93,12 +93,17 @@ class Tally(Struct, frozen=True, dict=True):
         """Entries with a positive, rows and positive rows (in units) of each level."""
         return kernels.level_totals(self.level, self.count, self.positive, self.levels)
 
-    @cached_property
-    def logits(self) -> tuple[Floats, int]:
-        """Log-odds of scores that are probabilities, and how many units were clipped for them."""
-        found = np.empty(self.score.size)
-        maps.log_odds(self.score, maps.LEAST, found)
-        return found, int(maps.mass_outside(self.score, self.count, maps.LEAST, 1.0 - maps.LEAST))
+    def logits(self, threads: int = 1) -> Floats:
+        """Return the log-odds of scores that are probabilities; they are kept."""
+        if "log_odds" not in self.__dict__:
+            self.__dict__["log_odds"] = log_odds(self.score, threads)
+        found: Floats = self.__dict__["log_odds"]
+        return found
+
+    @property
+    def clipped(self) -> int:
+        """How many units have a score that is moved for its log-odds."""
+        return int(maps.mass_outside(self.score, self.count, maps.LEAST, 1.0 - maps.LEAST))
 
     def points(self, *, excluded: int = -1, together: bool = False, every: bool = False) -> Points:
         """Return the prefixes that end in a score with a positive row, or `every` prefix.
@@ -168,17 +173,17 @@ class Tally(Struct, frozen=True, dict=True):
         """Return what a dealt tally holds in the parts before one."""
         return replace(self.where(self.part < part), part=_NOT_DEALT)
 
-    def where(self, kept: Bools | Int64s) -> Tally:
-        """Return some of the entries, by truth or by number."""
+    def where(self, kept: Bools | Int64s | slice) -> Tally:
+        """Return some of the entries, by truth, by number or side by side."""
         names = ("score", "level", "count", "positive", "part", "gain", "worth", "squares")
         arrays = {name: getattr(self, name) for name in names}
         return replace(self, **{name: own[kept] for name, own in arrays.items() if own.size})
 
     def ranked(self, values: Numbers, order: Int64s) -> Tally:
-        """Return entries by falling values in place of their scores, all of one level; no parts."""
+        """Return some entries with falling values in place of scores, all of one level; no parts."""
         gain = self.gain[order] if self.gain.size else self.gain
         counts = self.count[order], self.positive[order]
-        return Tally(values[order], np.zeros(order.size, np.uint16), *counts, 1, gain=gain)
+        return Tally(values, np.zeros(order.size, np.uint16), *counts, 1, gain=gain)
 
     def coarser(self, places: UInt16s, levels: int) -> Tally:
         """Return the tally over coarser levels; `places` has the new level of each old one.
@@ -243,6 +248,14 @@ class Tally(Struct, frozen=True, dict=True):
         bits, level, count, positive, part = dealt
         score = bits.view(self.score.dtype)
         return Tally(score, level, count, positive, self.levels, self.unit, part)
+
+
+def log_odds(score: Numbers, threads: int = 1) -> Floats:
+    """Return the logits of probabilities, moved 1e-6 inside (0, 1)."""
+    found = np.empty(score.size)
+    blocks = cut(0, score.size)
+    each_block(lambda p, out: maps.log_odds(p, maps.LEAST, out), (score, found), blocks, threads)
+    return found
 
 
 def count_rows(

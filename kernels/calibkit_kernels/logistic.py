@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from ._jit import kernel
-from .arrays import Floats, Numbers, Singles, UInt8s, UInt16s, UInt64s
+from .arrays import Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s
 from .classes import dot
 from .elementary import exp_down, log_up
 from .sorting import falling_key
@@ -222,6 +222,9 @@ def newton_sums(
 
 
 _SIGN = np.uint64(0x80000000)
+#: The key of what takes no part, which no number has; the bits of a key within a cell.
+NO_KEY: Final = 0xFFFFFFFF
+CELL_BITS: Final = 16
 
 
 @kernel
@@ -297,61 +300,56 @@ def surface_sums(
 
 
 @kernel
-def surface_words(
+def surface_keys(
     regressor: Numbers,
     level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
     part: UInt8s,
-    values: Singles,
-    out: UInt64s,
+    gain: Int64s,
+    keys: UInt32s,
+    cells: Int64s,
     lines: Floats,
     excluded: int,
-    first: int,
-) -> int:
-    """Write the surface at each entry, and words that sort the entries by it.
+) -> None:
+    """Write the falling-order key of the surface at each entry, and add the entry to its cell.
 
-    Values are single floats: beyond their digits differences mean nothing, and they sort faster.
-    Entries outside part `excluded` have a word, their number (that of the first is `first`) above 32
-    bits for the value; the number of words is returned.
+    Values are single floats: beyond their digits differences mean nothing.  A cell holds the keys that
+    are alike but for `CELL_BITS`; of `cells`, shape (2^(32 - CELL_BITS), 4), the columns are rows,
+    positive rows, what the rows are worth (`gain`, which may be empty), and that without entries worth
+    less than nothing.  Entries of part `excluded` (-1: none) are in no cell, and have the key `NO_KEY`.
     """
-    size = 0
     for i in range(regressor.size):
+        if part.size and part[i] == excluded:
+            keys[i] = NO_KEY
+            continue
         own = level[i]
         # The added zero turns -0.0, which would be another number, into 0.0.
-        values[i] = np.float32(
-            lines[own, 0] + lines[own, 1] * np.float64(regressor[i])
-        ) + np.float32(0.0)
-        if part.size and part[i] == excluded:
-            continue
-        out[size] = i
-        size += 1
-    bits = values.view(np.uint32)
-    for k in range(size):
-        i = out[k]
-        key = falling_key(np.uint64(bits[i]), _SIGN)
-        out[k] = (i + np.uint64(first)) << np.uint64(32) | key
-    return size
+        value = np.float32(lines[own, 0] + lines[own, 1] * np.float64(regressor[i])) + np.float32(
+            0.0
+        )
+        key = falling_key(np.uint64(np.float32(value).view(np.uint32)), _SIGN)
+        keys[i] = key
+        cell = cells[key >> np.uint64(CELL_BITS)]
+        cell[0] += count[i]
+        cell[1] += positive[i]
+        if gain.size:
+            cell[2] += gain[i]
+            cell[3] += max(gain[i], 0)
 
 
 @kernel
 def level_limits(
-    score: Numbers,
-    values: Singles,
-    level: UInt16s,
-    part: UInt8s,
-    cut: float,
-    excluded: int,
-    out: Floats,
+    score: Numbers, keys: UInt32s, level: UInt16s, cut: np.uint64, out: Floats
 ) -> None:
-    """Write, per level, the lowest score whose surface reaches a cut and the highest below it.
+    """Write, per level, the lowest score whose key is at most a cut, and the highest of the others.
 
-    `out` has shape (levels, 2) and keeps what it holds where there is none.  Scores fall along the
-    tally.
+    `keys` are those of `surface_keys`.  `out` has shape (levels, 2) and keeps what it holds where
+    there is none.  Scores fall along the tally.
     """
     for i in range(score.size):
-        if part.size and part[i] == excluded:
-            continue
         own = level[i]
-        if values[i] >= cut:
+        if keys[i] <= cut:
             out[own, 0] = score[i]
-        elif math.isnan(out[own, 1]):
+        elif keys[i] != NO_KEY and math.isnan(out[own, 1]):
             out[own, 1] = score[i]

@@ -103,7 +103,7 @@ def sort_pairs(
     passes = -(-bits // _DIGIT_BITS)
     digit_bits = -(-bits // passes)
     mask = np.uint64((1 << digit_bits) - 1)
-    pieces = _pieces(words.size, threads)
+    pieces = pieces_of(words.size, threads)
     arrays, scratch = (words, tags), (np.empty_like(words), np.empty_like(tags))
     with ThreadPoolExecutor(len(pieces)) as pool:
         for step in range(passes):
@@ -120,7 +120,7 @@ def sort_pairs(
     return arrays
 
 
-def _pieces(size: int, threads: int) -> list[slice]:
+def pieces_of(size: int, threads: int) -> list[slice]:
     """Cut an array into one slice a thread; small arrays are not worth a second thread."""
     count = max(1, min(threads, size // 65_536))
     edges = [size * piece // count for piece in range(count + 1)]

@@ -74,36 +74,51 @@ def test_sums_of_a_step_are_those_of_the_rows(
     assert np.allclose(moments, wanted, atol=1e-12)
 
 
-@given(ROWS, st.integers(-1, 2))
-def test_order_and_limits(rows: list[tuple[float, int, int, int, int]], excluded: int) -> None:
-    score, level, count, positive, part = arrays(rows)
+def keys_of(
+    tally: tuple[np.ndarray, ...], lines: np.ndarray, excluded: int, gain: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    score, level, count, positive, part = tally
+    keys = np.empty(score.size, np.uint32)
+    cells = np.zeros((1 << 32 - logistic.CELL_BITS, 4), np.int64)
+    logistic.surface_keys(score, level, count, positive, part, gain, keys, cells, lines, excluded)
+    return keys, cells
+
+
+@given(ROWS, st.integers(-1, 2), st.booleans())
+def test_order_and_limits(
+    rows: list[tuple[float, int, int, int, int]], excluded: int, valued: bool
+) -> None:
+    score, level, count, positive, part = tally = arrays(rows)
     lines = np.array([[0.1, 1.0], [-0.3, 0.5], [0.0, 2.0], [0.0, 1.0]])
-    values, words = np.empty(score.size, np.float32), np.empty(score.size, np.uint64)
-    first = 3
-    size = logistic.surface_words(score, level, part, values, words, lines, excluded, first)
+    gain = 5 * positive.astype(np.int64) - 3 * count if valued else np.empty(0, np.int64)
+    keys, cells = keys_of(tally, lines, excluded, gain)
     weights = [(float(a), float(g), 0.0, 0.0) for a, g in lines[:-1]]
-    wanted = [naive.value(weights[k], s, 0.0) for s, k in zip(score, level, strict=True)]
-    assert values.tolist() == wanted
-    ordered = sorted(words[:size].tolist(), key=lambda w: w & 0xFFFFFFFF)
+    values = [naive.value(weights[k], s, 0.0) for s, k in zip(score, level, strict=True)]
     kept = np.flatnonzero(part != excluded)
-    assert sorted((w >> 32) - first for w in ordered) == kept.tolist()
-    falling = [float(values[(w >> 32) - first]) for w in ordered]
-    assert falling == sorted(falling, reverse=True)
-    expected = naive.cuts(values[kept].tolist(), count[kept].tolist(), positive[kept].tolist())
-    parts = score[kept].tolist(), values[kept].tolist(), level[kept].tolist()
-    for cut in expected or [0.0]:
+    by_key = sorted(range(score.size), key=lambda i: (int(keys[i]), i))
+    assert by_key[: kept.size] == sorted(kept.tolist(), key=lambda i: (-values[i], i))
+    assert all(keys[i] == logistic.NO_KEY for i in by_key[kept.size :])
+    expected = np.zeros_like(cells)
+    for i in kept:
+        worth = int(gain[i]) if valued else 0
+        own = expected[keys[i] >> logistic.CELL_BITS]
+        own += [count[i], positive[i], worth, max(worth, 0)]
+    assert np.array_equal(cells, expected)
+    key_of = {values[i]: keys[i] for i in kept}
+    of_kept = [values[i] for i in kept]
+    cuts = naive.cuts(of_kept, count[kept].tolist(), positive[kept].tolist())
+    for cut in cuts:
         limits = np.full((3, 2), np.nan)
-        logistic.level_limits(score, values, level, part, cut, excluded, limits)
-        again = naive.limits(*parts, 3, cut)
+        logistic.level_limits(score, keys, level, np.uint64(key_of[cut]), limits)
+        again = naive.limits(score[kept].tolist(), of_kept, level[kept].tolist(), 3, cut)
         assert np.array_equal(limits, np.array(again), equal_nan=True)
 
 
 def test_minus_zero_is_zero() -> None:
-    values, words = np.empty(2, np.float32), np.empty(2, np.uint64)
-    lines = np.array([[0.0, 1.0], [0.0, 1.0]])
-    score, level = np.array([0.0, -0.0]), np.zeros(2, np.uint16)
-    logistic.surface_words(score, level, NOT_DEALT, values, words, lines, -1, 0)
-    assert words[0] & np.uint64(0xFFFFFFFF) == words[1] & np.uint64(0xFFFFFFFF)
+    score, one = np.array([0.0, -0.0]), np.ones(2, np.int32)
+    tally = score, np.zeros(2, np.uint16), one, one, NOT_DEALT
+    keys, _ = keys_of(tally, np.array([[0.0, 1.0], [0.0, 1.0]]), -1, np.empty(0, np.int64))
+    assert keys[0] == keys[1]
 
 
 def test_a_step_leads_downhill_and_ends_at_the_optimum() -> None:

@@ -209,7 +209,7 @@ def test_the_curved_surface_rises_with_the_score_and_is_calibrated_in_its_window
     surface = fit_curved(tally, quantity("precision", "0.8").size)
     worth = surface.worth(np.linspace(-8, 8, 60))
     assert (np.diff(worth, axis=1) >= 0).all()
-    chance = surface.probabilities(tally.logits[0], tally.level)
+    chance = surface.probabilities(tally.logits(), tally.level)
     inside = worth.max() > 1.0
     assert inside
     assert float((chance * tally.count).sum()) == pytest.approx(rows.label.sum(), rel=0.1)

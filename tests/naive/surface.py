@@ -13,7 +13,7 @@ CLIP = 1e-6
 TWINS = {
     "moment_sums": "fit",
     "surface_sums": "fit",
-    "surface_words": "value",
+    "surface_keys": "value",
     "level_limits": "limits",
 }
 

@@ -64,6 +64,7 @@ from calibkit.methods.boundary.solvers.summary import Summary, summarise
 from calibkit.models.scales import measure
 from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
+from calibkit.runtime.memory import give_back
 from calibkit.runtime.progress import steps
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.tally import margin_bins
@@ -95,12 +96,14 @@ class Choice(Struct, frozen=True):
 
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
+    give_back()
     failure: InfeasibleError | None = None
     for candidate, checked in itertools.zip_longest(choice.ranked, choice.checked):
         try:
             summary = candidate.over_own_levels()
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
             single = tally if summary.single is summary.tally else summary.single
+            give_back()
             fitted = fit_summary(replace(summary, tally=tally, single=single), checked)
         except InfeasibleError as error:
             failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
@@ -522,7 +525,7 @@ def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> 
         if found.surface is not None:
             slopes[fold] = found.surface.lines()[:, 1]
     score = dealt.score
-    regressor = dealt.logits[0] if probability else score.astype(np.float64)
+    regressor = dealt.logits() if probability else score.astype(np.float64)
     # The lowest score that a threshold selects has a margin of exactly 0.
     place = np.searchsorted(-score, -limits.astype(score.dtype), side="right") - 1
     starts = np.where(np.isneginf(limits), -np.inf, regressor[np.maximum(place, 0)])

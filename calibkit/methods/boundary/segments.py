@@ -129,7 +129,7 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     base = summarise(data, options.at_levels(1) if single else options)
     planned = base.planned
     if single:
-        method = replace(planned.method, choose=None, together=False)
+        method = replace(planned.method, cut=None, together=False)
         planned = replace(planned, method=method)
     if planned.levels * len(split.names) > MOST_LEVELS:
         raise UsageError(

@@ -190,7 +190,7 @@ def fit_path(
         # A single threshold follows no surface, and hardly overstates its counts.
         return replace(path, expected=path.counts(tally).astype(np.float64))
     # What the surface expects is smoother than counts.
-    s = tally.logits[0] if probability else tally.score.astype(np.float64)
+    s = tally.logits() if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
     return replace(path, expected=path.sums(tally, chance, np.float64))
 
@@ -207,7 +207,7 @@ def _milestones(rows: Int64s) -> Int64s:
 
 def _plain_cuts(tally: Tally, surface: Surface, probability: bool) -> tuple[Floats, Floats]:
     """Return the cuts of the logistic surface as scores of each level, and as they are."""
-    s = tally.logits[0] if probability else tally.score.astype(np.float64)
+    s = tally.logits() if probability else tally.score.astype(np.float64)
     cuts = np.append(_falling_values(tally, plain_values(surface, s, tally.level)), -np.inf)
     lines = surface.lines()
     found = (cuts[:, None] - lines[:, 0]) / lines[:, 1]
@@ -338,7 +338,7 @@ def fit_curved(
     scores are probabilities.
     """
     plain = fit_surface(tally, probability=probability)
-    s = tally.logits[0] if probability else tally.score.astype(np.float64)
+    s = tally.logits() if probability else tally.score.astype(np.float64)
     values = plain_values(plain, s, tally.level)
     order = np.argsort(-values, kind="stable")
     count = tally.count[order].astype(np.float64)

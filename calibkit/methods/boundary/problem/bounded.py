@@ -250,6 +250,10 @@ class RecallWithin(RecallGoal):
         """Return which totals are within the limit."""
         return selected - self.spared * true_positives <= self.limit
 
+    def room(self, selected: Int64s, positive: Int64s) -> Int64s:
+        """Return how many more rows, all of them positive, may be selected beside some."""
+        return positive if self.spared else np.clip(self.limit - selected, 0, positive)
+
 
 class RecallAtFalsePositiveRate(RecallWithin):
     """Maximise recall subject to a false positive rate of at most the bound (Neyman-Pearson)."""

@@ -107,6 +107,10 @@ class Goal(ABC):
         """
         raise NotImplementedError(f"{self.maximised} depends on more than one selection of rows")
 
+    def room(self, selected: Int64s, positive: Int64s) -> Int64s:
+        """Return how many more rows, all of them positive, may be selected beside some."""
+        return positive
+
     @abstractmethod
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the objective of totals, which may be expected ones; None where undefined.

@@ -406,7 +406,7 @@ def _rule(summary: Summary, found: Found, levels: int) -> dict[str, Any]:
     if found.surface is not None:
         clipped: int | float = 0  # of probabilities, to have logits
         if summary.columns["score"].measure == "probability":
-            clipped = summary.tally.unit.amount(summary.tally.logits[1])
+            clipped = summary.tally.unit.amount(summary.tally.clipped)
         rule |= {
             "coefficients": {name: getattr(found.surface, name) for name in COEFFICIENTS},
             "uncertainty_ranks": found.surface.ranks.tolist(),

@@ -34,7 +34,7 @@ from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers import three_way
 from calibkit.methods.boundary.solvers.logistic import fit_surface, regressor, surface_cut
-from calibkit.methods.boundary.solvers.prefixes import pick_in_level
+from calibkit.methods.boundary.solvers.prefixes import single_threshold
 from calibkit.numerics.logistic import ridge_lines, ridge_weights
 from calibkit.summaries.tally import Tally
 
@@ -174,13 +174,12 @@ class _Tables:
         )
         # The score bin in which the best single threshold lies; the highest without one.
         if isinstance(goal, three_way.ThreeWay):
-            lowest = three_way.find(tally, goal, excluded=excluded, together=True).thresholds[0]
-            at = int(np.searchsorted(-tally.score, -lowest)) if np.isfinite(lowest) else 0
-            self.margin = int(bins[min(at, bins.size - 1)])
+            single = three_way.find(tally, goal, excluded=excluded, together=True)
         else:
-            points = tally.points(excluded=excluded, together=True)
-            choice = pick_in_level(points, goal, 0)
-            self.margin = int(bins[points.entry[choice]]) if choice >= 0 else 0
+            single = single_threshold(tally, goal, excluded)
+        lowest = single.thresholds[0]
+        at = int(np.searchsorted(-tally.score, -lowest)) if np.isfinite(lowest) else 0
+        self.margin = int(bins[min(at, bins.size - 1)])
 
     def leaves(self, leaves: int, without: int = -1) -> UInt16s:
         """Return the leaf of each cell, as all parts but one would have it."""

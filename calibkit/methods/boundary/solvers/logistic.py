@@ -18,16 +18,17 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Numbers, distinct_values
+from calibkit.arrays import Floats, Numbers, Singles, UInt32s, distinct_values
 from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Goal
-from calibkit.methods.boundary.solvers.prefixes import single_threshold
+from calibkit.methods.boundary.solvers.prefixes import best_prefix
 from calibkit.numerics.solve import LITTLE, newton
-from calibkit.numerics.sums import cut, each_block
-from calibkit.summaries.tally import Tally
+from calibkit.numerics.sums import each_block
+from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels import sorting
 from calibkit_kernels.maps import LEAST
@@ -43,6 +44,7 @@ _MODEST = (1e-100, 1e100)
 _LEAST = 1e-290
 #: The largest difference of two scores.
 _LARGEST = 1.7e308
+_SIGN = np.uint32(1 << 31)
 
 
 def logistic(value: float) -> float:
@@ -62,36 +64,42 @@ def surface_cut(
 ) -> Found:
     """Return the best cut of a surface, a line in the score at each level, see `cells.best_cut`."""
     s = regressor(tally, probability)
-    values, words = np.empty(s.size, np.float32), np.empty(s.size, np.uint64)
-    blocks = cut(0, s.size)
-    more = [(lines, excluded, one.start) for one in blocks]
-    arrays = s, tally.level, tally.part, values, words
-    sizes = each_block(kernels.surface_words, arrays, blocks, threads, more)
-    if sum(sizes) < s.size:  # some entries take no part
-        pairs = zip(blocks, sizes, strict=True)
-        words = np.concatenate([words[one.start : one.start + size] for one, size in pairs])
-    words, _ = sorting.sort_pairs(words, sorting.NO_TAGS, 32, threads)
-    words >>= np.uint64(32)
-    ranked = tally.ranked(values, words.view(np.int64))
-    points = ranked.points()
-    choice = single_threshold(points, goal)
-    if choice[0] < 0:
+    keys, pieces = np.empty(s.size, np.uint32), sorting.pieces_of(s.size, threads)
+    tables = np.zeros((len(pieces), 1 << 32 - kernels.CELL_BITS, 4), np.int64)
+    arrays = s, tally.level, tally.count, tally.positive, tally.part, tally.gain, keys
+    more = [(table, lines, excluded) for table in tables]
+    each_block(kernels.surface_keys, arrays, pieces, threads, more)
+
+    def points_of(first: int, last: int) -> Points:
+        low, high = first << kernels.CELL_BITS, last + 1 << kernels.CELL_BITS
+        order = np.flatnonzero((keys >= low) & (keys < high))
+        order = order[np.argsort(keys[order], kind="stable")]
+        points = tally.ranked(_values(keys[order]), order).points()
+        return replace(points, entry=order[points.entry[points.of_level(0)]])
+
+    entry, selected, true_positives, gain = best_prefix(goal, np.add.reduce(tables), points_of)
+    if entry < 0:
         return Found(np.full(tally.levels, np.nan), 0, 0)
-    value = ranked.score[points.entry[choice[0]]]
+    value = _values(keys[entry])
     reached = float(value)
     # From where on what the surface says comes to this value, which is rounded.
     least = 0.5 * (reached + float(np.nextafter(value, np.float32(-math.inf))))
     # Of the scores of each level, those whose value reaches the cut are parted exactly from the others.
     limits = np.full((tally.levels, 2), np.nan)
-    kernels.level_limits(tally.score, values, tally.level, tally.part, reached, excluded, limits)
+    kernels.level_limits(tally.score, keys, tally.level, np.uint64(keys[entry]), limits)
     if (lines == lines[0]).all():  # a surface of the score alone has one threshold
         limits[:] = np.fmin.reduce(limits[:, 0]), np.fmax.reduce(limits[:, 1])
     thresholds = [
         _threshold(_as_score((reached - a) / g, probability), *own)
         for (a, g), own in zip(lines, limits, strict=True)
     ]
-    totals, gain = points.totals(choice), points.total_gain(choice)
-    return Found(np.array(thresholds), *totals, cut=least, gain=gain)
+    return Found(np.array(thresholds), selected, true_positives, cut=least, gain=gain)
+
+
+def _values(keys: UInt32s | np.uint32) -> Singles:
+    """Return the numbers of falling-order keys."""
+    rising = np.where(keys & _SIGN, keys, ~keys & (_SIGN - np.uint32(1)))
+    return rising.astype(np.uint32).view(np.float32)
 
 
 def _threshold(reached: float, lowest: float, highest: float) -> float:
@@ -128,7 +136,7 @@ def fit_surface(
     threads: int = 1,
 ) -> Surface:
     """Return the surface of a tally; scores are `probability`, `raw` or, if neither, logits."""
-    fit = _Fit(tally, regressor(tally, probability), excluded, threads, raw=raw)
+    fit = _Fit(tally, regressor(tally, probability, threads), excluded, threads, raw=raw)
     for regressors in (3, 2, 1):
         found = fit.surface(regressors)
         if found is not None and found.score > 0.0 and found.score + found.product > 0.0:
@@ -136,9 +144,9 @@ def fit_surface(
     return Surface(0.0, 1.0, 0.0, 0.0, fit.ranks)
 
 
-def regressor(tally: Tally, probability: bool) -> Numbers:
+def regressor(tally: Tally, probability: bool, threads: int = 1) -> Numbers:
     """Return what a surface is linear in: logits of probabilities, else the scores."""
-    return tally.logits[0] if probability else tally.score
+    return tally.logits(threads) if probability else tally.score
 
 
 class _Fit:

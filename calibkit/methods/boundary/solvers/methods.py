@@ -62,6 +62,8 @@ class Method(Struct, frozen=True):
     take: Callable[[Int64s, Int64s, Goal], Int64s] | None = None
     #: Returns a randomised boundary.
     mix: Callable[[Tally, Goal, int], Found] | None = None
+    #: Returns the best single threshold.
+    cut: Callable[[Tally, Goal, int], Found] | None = None
     #: Fits a surface to a tally and returns its best cut.
     surface: Callable[..., Found] | None = None
     score_bins: int = 0  # the default; 0: every distinct score
@@ -92,7 +94,9 @@ class Method(Struct, frozen=True):
             return three_way.find(tally, goal, excluded=excluded, together=self.together)
         if isinstance(goal, gap.WithinGap):
             return gap.find(tally, goal, excluded=excluded)
-        if own_way := self.mix or self.surface:  # what it finds is the optimum of its class
+        if (
+            own_way := self.mix or self.cut or self.surface
+        ):  # what it finds is the optimum of its class
             found = own_way(tally, goal, excluded)
             value = goal.value(found.selected, found.true_positives, found.gain) or 0.0
             return replace(found, ceiling=value, proven=True)
@@ -132,7 +136,7 @@ METHODS: dict[str, Method] = {
     found.name: found
     for found in (
         Method("exact", (*OPTIONS, REVIEW), values=True),
-        Method("st", (*OPTIONS, REVIEW), prefixes.single_threshold, together=True, values=True),
+        Method("st", (*OPTIONS, REVIEW), cut=prefixes.single_threshold, together=True, values=True),
         Method("logistic", OPTIONS, surface=best_cut, levels=LEVELS, values=True),
         Method("stochastic", OPTIONS, mix=prefixes.random_block),
         Method("mist", _BOTH, prefixes.isotonic, isotonic=True),

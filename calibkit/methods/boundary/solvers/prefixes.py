@@ -31,6 +31,7 @@ to the measure of the expected counts.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s
+from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, LeastCost, Totals
@@ -50,6 +51,8 @@ from calibkit.summaries.tally import Points, Tally
 _FIRST_SHARE, _WIDEN = 1 / 256, 2.0
 #: Sums of integers stay below this.
 _MOST = 2**61
+#: Entries of a stretch, in which the best single threshold is looked for or not.
+_STRETCH = 4096
 
 
 class Blocks(NamedTuple):
@@ -281,12 +284,70 @@ def _combined(points: Points, rows: int, hits: int, *, up: bool) -> tuple[Int64s
 # ---------------------------------------------------------------- single, greedy, isotonic
 
 
-def single_threshold(points: Points, goal: Goal) -> Int64s:
-    """Return the best prefix of all rows together; `points` has a single level.
+def single_threshold(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
+    """Return the best threshold for all rows together; every distinct score may be it.
 
-    Every distinct score is tried: whether a bound is met may change back and forth along the scores.
+    `excluded` is a part of a dealt tally that takes no part.
     """
-    return np.array([pick_in_level(points, goal, 0)])
+    score = tally.score
+    places = np.arange(_STRETCH, score.size, _STRETCH)
+    while (within := score[places] == score[places - 1]).any():  # to where the next score begins
+        places += within
+        places = places[places < score.size]
+    starts = distinct_values(np.append(0, places))
+    ends = np.append(starts[1:], score.size)
+    sums = np.zeros((starts.size, 4), np.int64)
+    for place, units in enumerate((tally.count, tally.positive, tally.gain, tally.worth)):
+        if units.size:
+            kept = units if excluded < 0 else units * (tally.part != excluded)
+            sums[:, place] = np.add.reduceat(kept, starts, dtype=np.int64)
+
+    def points_of(first: int, last: int) -> Points:
+        own = slice(int(starts[first]), int(ends[last]))
+        points = tally.where(own).points(excluded=excluded, together=True)
+        return replace(points, entry=points.entry + own.start)
+
+    entry, selected, true_positives, gain = best_prefix(goal, sums, points_of)
+    lowest = np.nan if entry < 0 else float(score[entry])
+    return Found(np.full(tally.levels, lowest), selected, true_positives, gain=gain)
+
+
+def best_prefix(
+    goal: Goal, sums: Int64s, points_of: Callable[[int, int], Points]
+) -> tuple[int, int, int, int]:
+    """Return where the best prefix of an order ends, with its rows, positives and worth.
+
+    `sums`, shape (stretches, 4): what each stretch of the order holds: rows, positive rows, what the
+    rows are worth, and the same without those worth less than nothing.  `points_of` returns the
+    prefixes from the first of some stretches on that end before the last one does.  Of no prefix the
+    end is -1.
+
+    No prefix that ends in a stretch is better than one that would take, of its rows, the positive ones
+    alone, as many as may be, or those worth something.  So stretches are looked into, the most promising first, each time
+    with more neighbours, until none promises more than what was found.
+    """
+    held = np.flatnonzero(sums[:, 0])
+    above = np.cumsum(sums[held, :3], axis=0) - sums[held, :3]
+    hits = goal.room(above[:, 0], sums[held, 1])
+    promised = above + np.column_stack([hits, hits, sums[held, 3]])
+    best, entry, wide = np.zeros((1, 3), np.int64), -1, 0
+    while (picked := _pick(goal, best, promised)) >= 0:
+        own = slice(max(picked - wide, 0), picked + wide + 1)
+        points = points_of(*held[own][[0, -1]].tolist())
+        gain = points.gain if points.gain.size else np.zeros_like(points.selected)
+        found = np.column_stack([points.selected, points.true_positives, gain])
+        found = above[own.start] + found[points.of_level(0)]
+        place = _pick(goal, best, found)
+        if place >= 0:
+            best, entry = found[place : place + 1], int(points.entry[place])
+        promised[own], wide = 0, 2 * wide + 1
+    return entry, *best[0].tolist()
+
+
+def _pick(goal: Goal, best: Int64s, others: Int64s) -> int:
+    """Return which of other totals, rows of (selected, true positives, worth), beats the best."""
+    selected, hits, gain = np.ascontiguousarray(np.concatenate([best, others]).T)
+    return goal.pick(selected, hits, gain if goal.uses_gain else None) - 1
 
 
 def greedy(points: Points, goal: Goal) -> Int64s:
