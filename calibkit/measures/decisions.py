@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.columns.weights import ROW, in_units
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.measures.influence import (
     Level,
     class_contributions,
@@ -198,8 +198,7 @@ class Flagged(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: View) -> Flagged:
         """Return the rows of a score that is a probability: flagged where it is at least t."""
-        probability = view.probability
-        assert probability is not None  # `refuse` saw to it
+        probability = probabilities(view)
         cell = np.searchsorted(THRESHOLDS.astype(probability.dtype), probability, side="right")
         rows, hits = np.zeros((2, THRESHOLDS.size + 1), np.int64)
         np.add.at(rows, cell, view.count.astype(np.int64))
@@ -228,6 +227,14 @@ def refuse(options: EvaluateOptions, what: str) -> None:
     ):
         if given:
             raise UsageError(f"{what} takes each row for one of its own; leave {flag} out.")
+
+
+def probabilities(view: View) -> Numbers:
+    """Return the scores as probabilities; refuse infinite logits, for which a view has none."""
+    if view.probability is None:
+        said = f"column {view.name!r}: infinite logits, which no such curve takes; clip them"
+        raise DataError(said, column=view.name)
+    return view.probability
 
 
 def curve(flagged: Flagged, worth: Worth, confidence: float | None, seed: int) -> pl.DataFrame:
