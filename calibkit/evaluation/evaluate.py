@@ -69,8 +69,9 @@ def evaluate_rows(
     decided = decisions.names(options.chosen)
     check_names(options.tops, rows.segments)
     counted = options.weight_kind == "frequency" and options.prevalence is None
-    times = rows.weight if counted and rows.weight is not None else rows.times
-    for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
+    weight = rows.whole.weight
+    times = weight if counted and weight is not None else rows.whole.times
+    for part in slices_of(rows.segments, options.tops, rows.top, weight):
         small = part.small(options.min_rows, times)
         views: list[View] = []
         for name, score in rows.scores.items():
@@ -90,7 +91,7 @@ def evaluate_rows(
             findings.judge(confusion, decisions.compute(confusion, decided), small)
         if curves and not small:
             findings.drawn += [curve_rows(view, options.sure) for view in views]
-    warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
+    warnings = (*rows.warnings, *of_weights(rows.whole.label, weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
     if not curves:
         return found
