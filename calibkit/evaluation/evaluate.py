@@ -46,14 +46,12 @@ def evaluate(
     are missing, out of range or of the wrong type.
     """
     options = reading.with_score(options, source)
-    if options.counts is not None:
-        from calibkit.evaluation.classes import evaluate_votes
-
-        return evaluate_votes(options, source, curves=curves)
     if options.patterns:
-        from calibkit.evaluation.classes import evaluate_classes
+        from calibkit.evaluation.classes import evaluate_classes, evaluate_votes
 
-        return evaluate_classes(options, source, curves=bool(curves))
+        if options.counts is None:
+            return evaluate_classes(options, source, curves=bool(curves))
+        return evaluate_votes(options, source, curves=curves)
     return evaluate_rows(options, read_evaluate_rows(options, source), curves=bool(curves))
 
 
@@ -119,8 +117,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
         confusion_of(rows.sample(taken), name, ALL, options.settings)
         for name, taken in rows.decisions.items()
     )
-    scored = views_of(options, rows)
-    return [*map(Flagged.of_decisions, decided), *map(Flagged.of, scored)]
+    return [*map(Flagged.of_decisions, decided), *map(Flagged.of, views_of(options, rows))]
 
 
 def views_of(options: EvaluateOptions, rows: EvaluateRows) -> list[View]:

@@ -34,7 +34,7 @@ from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
 from calibkit.numerics.hashes import BOOTSTRAP, stream
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.metrics import Settings, stem
+from calibkit.options.metrics import OF_DECISIONS, Settings, stem
 
 #: A standard error below this is what rounding leaves of none.
 _ROUNDED: Final = 1e-12
@@ -58,12 +58,9 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     return Confusion(name=name, part=part, cells=cells, sample=sample, unit=unit, settings=settings)
 
 
-#: Metrics that are numbers of rows: those of these cells.
-COUNTS: Final = {**{cell: cell for cell in ("tp", "fp", "fn", "tn")}, "selected": "tp fp"}
-
 #: What is computed where no metric of decisions is named.
 DEFAULT: Final = (
-    *COUNTS,
+    *OF_DECISIONS,
     *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
 )
 
@@ -74,7 +71,7 @@ def names(chosen: Sequence[str] | None) -> list[str]:
     Where there is none they are the usual ones: decisions were given to be judged, so that metrics
     of scores alone do not silence them.
     """
-    own = [name for name in chosen or () if stem(name) in COUNTS or stem(name) in MEASURES]
+    own = [name for name in chosen or () if stem(name) in OF_DECISIONS or stem(name) in MEASURES]
     usual = [name for name in DEFAULT if name in own]
     return list(dict.fromkeys([*usual, *own])) or list(DEFAULT)
 
@@ -83,8 +80,9 @@ def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     """Return the values of metrics of decisions; one that is 0 / 0 is None."""
     values: dict[str, Number] = {}
     for name in wanted:
-        if name in COUNTS:
-            values[name] = found.unit.amount(found.cells.sum(COUNTS[name]))
+        if name in OF_DECISIONS:
+            cells = "tp fp" if name == "selected" else name
+            values[name] = found.unit.amount(found.cells.sum(cells))
         else:
             measure, parameters = _measure(name)
             value = float(measure.formula(found.cells, *parameters))
@@ -100,7 +98,7 @@ def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
 
 def interval_of(name: str, found: Confusion, level: Level) -> Interval | None:
     """Return the interval of a metric of decisions whose value is defined; counts have none."""
-    if name in COUNTS:
+    if name in OF_DECISIONS:
         return None
     measure, parameters = _measure(name)
     if measure.share is None:

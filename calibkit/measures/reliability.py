@@ -323,6 +323,13 @@ _CELLS, _ORDERS = 4, 10
 _POINTS, _LEAST_POINTS = 2, 512
 
 
+def smoothed(coefficients: Floats, sigma: float, points: int) -> tuple[float, Floats]:
+    """Return the mean size of residuals smoothed by a width, and these at equally spaced points."""
+    series = np.empty((points, 2))
+    kernels.damped_series(coefficients, sigma, series)
+    return float(kernels.absolute_integral(series)), series[:, 0].copy()
+
+
 class Series:
     """The cosine series of the residuals of one view; terms are computed as they are needed."""
 
@@ -337,9 +344,8 @@ class Series:
         if terms > self._coefficients.size:  # their number doubles, so that it seldom grows
             size = max(64, 1 << (terms - 1).bit_length())
             self._coefficients = self._sums(size) / self._view.total
-        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
-        kernels.damped_series(self._coefficients[:terms], sigma, series)
-        return float(kernels.absolute_integral(series))
+        points = 1 + max(_LEAST_POINTS, _POINTS * terms)
+        return smoothed(self._coefficients[:terms], sigma, points)[0]
 
     def _sums(self, terms: int) -> Floats:
         view, cells, out = self._view, _CELLS * terms, np.zeros(terms)
