@@ -332,10 +332,9 @@ def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     unset: dict[str, Any] = dict.fromkeys(
         (*(name for name, _ in options.target.beside), *LIMITS, "confidence", "groups", "time")
     )
-    unset |= {"by": None, "bound": "overall", "min_group_positives": None, "max_gap": None}
     if method == CURVED:
         method = "exact" if options.several or options.target.review is not None else "logistic"
-    return dataclasses.replace(options.at_levels(None), method=method, **unset)
+    return dataclasses.replace(options.whole.at_levels(None), method=method, **unset)
 
 
 def _fitted(

@@ -307,12 +307,11 @@ class Evidence(Struct, frozen=True, dict=True):
     def chain(self) -> tests.Chain:
         """The tests of the boundaries."""
         quantities = quantities_of(self.options)
-        strict_first = any(one.strict_first for one in quantities)
         found: list[tests.Test] = [self._test(one) for one in quantities]
         if self.options.target.gap is not None:
             found.append(self._gaps(self.table))
         selected = self._summed(self._found, reach=self.options.target.review is not None)
-        return tests.Chain(found, strict_first, selected[:, 0])
+        return tests.Chain(found, any(one.strict_first for one in quantities), selected[:, 0])
 
     def _test(self, quantity: tests.Quantity) -> tests.Test:
         """Return the tests of one figure along the path."""
