@@ -117,8 +117,8 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
         )
         shares = [(a - rate * b) / rows for a, b in zip(above, below, strict=True)]
         variance = rows_variance(class_contributions(shares, sample), found)
-        inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
-        rows = effective_rows(rate, variance, sample.rows_of(inside))
+        inside = sample.rows_of(class_contributions(below, sample))
+        rows = effective_rows(rate, variance, inside)
     return Interval(*map(share.value, score_limits(rate, rows, level.reach)))
 
 
