@@ -46,14 +46,12 @@ def evaluate(
     are missing, out of range or of the wrong type.
     """
     options = reading.with_score(options, source)
-    if options.counts is not None:
-        from calibkit.evaluation.classes import evaluate_votes
-
-        return evaluate_votes(options, source, curves=curves)
     if options.patterns:
-        from calibkit.evaluation.classes import evaluate_classes
+        from calibkit.evaluation.classes import evaluate_classes, evaluate_votes
 
-        return evaluate_classes(options, source, curves=bool(curves))
+        if options.counts is None:
+            return evaluate_classes(options, source, curves=bool(curves))
+        return evaluate_votes(options, source, curves=curves)
     return evaluate_rows(options, read_evaluate_rows(options, source), curves=bool(curves))
 
 
@@ -69,8 +67,9 @@ def evaluate_rows(
     decided = decisions.names(options.chosen)
     check_names(options.tops, rows.segments)
     counted = options.weight_kind == "frequency" and options.prevalence is None
-    times = rows.weight if counted and rows.weight is not None else rows.times
-    for part in slices_of(rows.segments, options.tops, rows.top, rows.weight):
+    weight = rows.whole.weight
+    times = weight if counted and weight is not None else rows.whole.times
+    for part in slices_of(rows.segments, options.tops, rows.top, weight):
         small = part.small(options.min_rows, times)
         views: list[View] = []
         for name, score in rows.scores.items():
@@ -90,7 +89,7 @@ def evaluate_rows(
             findings.judge(confusion, decisions.compute(confusion, decided), small)
         if curves and not small:
             findings.drawn += [curve_rows(view, options.sure) for view in views]
-    warnings = (*rows.warnings, *of_weights(rows.label, rows.weight))
+    warnings = (*rows.warnings, *of_weights(rows.whole.label, weight))
     found = findings.evaluated(rows.rows, warnings, rows.notes, rows.score_bits)
     if not curves:
         return found
@@ -118,8 +117,7 @@ def models_of(options: EvaluateOptions, rows: EvaluateRows) -> list[Flagged]:
         confusion_of(rows.sample(taken), name, ALL, options.settings)
         for name, taken in rows.decisions.items()
     )
-    scored = views_of(options, rows)
-    return [*map(Flagged.of_decisions, decided), *map(Flagged.of, scored)]
+    return [*map(Flagged.of_decisions, decided), *map(Flagged.of, views_of(options, rows))]
 
 
 def views_of(options: EvaluateOptions, rows: EvaluateRows) -> list[View]:

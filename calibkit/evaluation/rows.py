@@ -46,10 +46,7 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
     """The rows of an evaluation."""
 
     scores: dict[str, Numbers]  # the scores by name, the baseline first
-    #: As in `calibkit.measures.views.Sample`; weights are rescaled by ``--prevalence`` already.
-    label: UInt8s
-    weight: Floats | None
-    group: Int64s | None
+    whole: Sample  # all rows with the baseline; weights are rescaled by ``--prevalence`` already
     top: Numbers | None  # what ``--top`` ranks rows by
     segments: Segments | None  # the values of the ``--by`` column
     decisions: Mapping[str, Numbers]  # decisions by the name under which they are reported
@@ -58,19 +55,16 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
     #: What the user has to be told, and what a summary should say.
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
-    #: How many rows each of these stands for, where equal rows were counted.
-    times: Int64s | None = None
-    classes: ClassWeights | None = None  # where ``--prevalence`` fixes them
-    score_bits: int | None = None  # how many bits after the exponent scores kept; None: all
+    score_bits: int | None  # how many bits after the exponent scores kept; None: all
 
     @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
-        return self.sample(self.label).rows
+        return self.whole.rows
 
     def sample(self, score: Numbers, part: Slice | None = None) -> Sample:
         """Return the rows, or those of a slice, with one of their scores or decisions."""
-        whole = Sample(score, self.label, self.weight, self.group, self.times, self.classes)
+        whole = replace(self.whole, score=score)
         return whole if part is None or part.rows is None else whole.rows_of(part.rows)
 
 
@@ -201,9 +195,7 @@ def rows_of(
     decisions = {} if decision is None else _decisions(options, decision, three_way)
     return EvaluateRows(
         scores=scores,
-        label=rows.labels,
-        weight=weight,
-        group=group,
+        whole=Sample(rows.score, rows.labels, weight, group, rows.times, classes),
         top=rows.score if options.tops and top is None else top,
         segments=segments,
         decisions=decisions | {name: column(name) for name in options.thresholds},
@@ -211,8 +203,6 @@ def rows_of(
         base_rate=_base_rate(rows.labels, weight),
         warnings=rows.warnings,
         notes=rows.notes,
-        times=rows.times,
-        classes=classes,
         score_bits=None if rows.resolution is None else rows.resolution.score_bits,
     )
 

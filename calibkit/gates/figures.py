@@ -58,11 +58,6 @@ class Segment(Struct, frozen=True):
 
     texts: tuple[str, ...]
 
-    @classmethod
-    def of(cls, name: str) -> Segment:
-        """Return the segment that is exactly one name."""
-        return cls((name,))
-
     @property
     def wild(self) -> bool:
         """Whether it has a star."""
@@ -112,7 +107,7 @@ def quoted(name: str) -> str:
 
 def address_text(place: Sequence[str], part: str = "") -> str:
     """Return the address of one place, as it has to be typed."""
-    return str(Address(tuple(map(Segment.of, place)), part))
+    return str(Address(tuple(Segment((name,)) for name in place), part))
 
 
 def parse_all(texts: Sequence[str]) -> tuple[Expression, ...]:
@@ -181,7 +176,7 @@ Content = dict[str, Any]
 Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 
 #: The slice meant where none is named.
-_ALL = Segment.of("all")
+_ALL = Segment(("all",))
 
 
 class Found(Struct, frozen=True):
@@ -271,7 +266,7 @@ class Figures(Struct, frozen=True, dict=True):
         """Yield the full patterns that an address may stand for."""
         full = [segments]
         if self.named and len(segments) < 3:
-            score = ANY if left is None else Segment.of(left[0])
+            score = ANY if left is None else Segment((left[0],))
             *before, metric = segments
             full = [(one, _ALL, metric) for one in before or [score]]
             full += [(score, one, metric) for one in before]
@@ -281,7 +276,7 @@ class Figures(Struct, frozen=True, dict=True):
                 continue
             # A star stands for what the left has in its place.
             yield tuple(
-                Segment.of(name) if segment.wild and segment.matches(name) else segment
+                Segment((name,)) if segment.wild and segment.matches(name) else segment
                 for segment, name in zip(pattern, left, strict=False)
             )
 

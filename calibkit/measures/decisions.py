@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.columns.weights import ROW, in_units
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.measures.influence import (
     Level,
     class_contributions,
@@ -34,7 +34,7 @@ from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES, Cells, ConfusionMeasure, Share
 from calibkit.numerics.hashes import BOOTSTRAP, stream
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.metrics import Settings, stem
+from calibkit.options.metrics import OF_DECISIONS, Settings, stem
 
 #: A standard error below this is what rounding leaves of none.
 _ROUNDED: Final = 1e-12
@@ -58,12 +58,9 @@ def confusion_of(sample: Sample, name: str, part: str, settings: Settings) -> Co
     return Confusion(name=name, part=part, cells=cells, sample=sample, unit=unit, settings=settings)
 
 
-#: Metrics that are numbers of rows: those of these cells.
-COUNTS: Final = {**{cell: cell for cell in ("tp", "fp", "fn", "tn")}, "selected": "tp fp"}
-
 #: What is computed where no metric of decisions is named.
 DEFAULT: Final = (
-    *COUNTS,
+    *OF_DECISIONS,
     *("selected_share", "precision", "recall", "specificity", "fpr", "npv", "f1", "mcc"),
 )
 
@@ -74,7 +71,7 @@ def names(chosen: Sequence[str] | None) -> list[str]:
     Where there is none they are the usual ones: decisions were given to be judged, so that metrics
     of scores alone do not silence them.
     """
-    own = [name for name in chosen or () if stem(name) in COUNTS or stem(name) in MEASURES]
+    own = [name for name in chosen or () if stem(name) in OF_DECISIONS or stem(name) in MEASURES]
     usual = [name for name in DEFAULT if name in own]
     return list(dict.fromkeys([*usual, *own])) or list(DEFAULT)
 
@@ -83,8 +80,9 @@ def compute(found: Confusion, wanted: Iterable[str]) -> dict[str, Number]:
     """Return the values of metrics of decisions; one that is 0 / 0 is None."""
     values: dict[str, Number] = {}
     for name in wanted:
-        if name in COUNTS:
-            values[name] = found.unit.amount(found.cells.sum(COUNTS[name]))
+        if name in OF_DECISIONS:
+            cells = "tp fp" if name == "selected" else name
+            values[name] = found.unit.amount(found.cells.sum(cells))
         else:
             measure, parameters = _measure(name)
             value = float(measure.formula(found.cells, *parameters))
@@ -100,7 +98,7 @@ def _measure(name: str) -> tuple[ConfusionMeasure, list[float]]:
 
 def interval_of(name: str, found: Confusion, level: Level) -> Interval | None:
     """Return the interval of a metric of decisions whose value is defined; counts have none."""
-    if name in COUNTS:
+    if name in OF_DECISIONS:
         return None
     measure, parameters = _measure(name)
     if measure.share is None:
@@ -119,8 +117,8 @@ def _of_share(share: Share, found: Confusion, level: Level) -> Interval:
         )
         shares = [(a - rate * b) / rows for a, b in zip(above, below, strict=True)]
         variance = rows_variance(class_contributions(shares, sample), found)
-        inside = np.array(below)[2 * sample.score.astype(np.int64) + sample.label]
-        rows = effective_rows(rate, variance, sample.rows_of(inside))
+        inside = sample.rows_of(class_contributions(below, sample))
+        rows = effective_rows(rate, variance, inside)
     return Interval(*map(share.value, score_limits(rate, rows, level.reach)))
 
 
@@ -198,8 +196,7 @@ class Flagged(Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, view: View) -> Flagged:
         """Return the rows of a score that is a probability: flagged where it is at least t."""
-        probability = view.probability
-        assert probability is not None  # `refuse` saw to it
+        probability = probabilities(view)
         cell = np.searchsorted(THRESHOLDS.astype(probability.dtype), probability, side="right")
         rows, hits = np.zeros((2, THRESHOLDS.size + 1), np.int64)
         np.add.at(rows, cell, view.count.astype(np.int64))
@@ -228,6 +225,14 @@ def refuse(options: EvaluateOptions, what: str) -> None:
     ):
         if given:
             raise UsageError(f"{what} takes each row for one of its own; leave {flag} out.")
+
+
+def probabilities(view: View) -> Numbers:
+    """Return the scores as probabilities; refuse infinite logits, for which a view has none."""
+    if view.probability is None:
+        said = f"column {view.name!r}: infinite logits, which no such curve takes; clip them"
+        raise DataError(said, column=view.name)
+    return view.probability
 
 
 def curve(flagged: Flagged, worth: Worth, confidence: float | None, seed: int) -> pl.DataFrame:

@@ -116,11 +116,12 @@ class Bins(Struct, frozen=True):
     mass: Floats  # the sum of probabilities of each
     ends: Int64s  # the entry of the tally after the last of each, from the highest bin on
 
-    def gaps(self) -> list[tuple[int, float]]:
-        """Return rows, and mean label less mean probability, of each bin that has rows."""
+    def gaps(self) -> list[tuple[int, float, float]]:
+        """Return rows, mean label, and that less mean probability of each bin that has rows."""
         held = self.count > 0
-        gaps = (self.positive[held] - self.mass[held]) / self.count[held]
-        return list(zip(self.count[held].tolist(), gaps.tolist(), strict=True))
+        count, positive = self.count[held], self.positive[held]
+        found = count, positive / count, (positive - self.mass[held]) / count
+        return list(zip(*(own.tolist() for own in found), strict=True))
 
 
 @once
@@ -240,7 +241,7 @@ def adaptive_calibration_error(view: View) -> float | None:
 def maximum_calibration_error(view: View) -> float | None:
     """Return the largest |mean label - mean probability| of a bin that has rows."""
     found = bins_of(view, view.settings.strategy)
-    return None if found is None else max(abs(gap) for _, gap in found.gaps())
+    return None if found is None else max(abs(gap) for *_, gap in found.gaps())
 
 
 @metric("ece_debiased", _binned("l2"), interval="bootstrap")
@@ -253,9 +254,7 @@ def debiased_calibration_error(view: View) -> float | None:
     if found is None:
         return None
     terms = []
-    held = found.count > 0
-    rates = (found.positive[held] / found.count[held]).tolist()
-    for (count, gap), rate in zip(found.gaps(), rates, strict=True):
+    for count, rate, gap in found.gaps():
         rows = view.rows_each * count
         if rows > 1:
             terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
@@ -266,7 +265,7 @@ def _mean_gap(view: View, strategy: str) -> float | None:
     found = bins_of(view, strategy)
     if found is None:
         return None
-    return math.fsum(count * abs(gap) for count, gap in found.gaps()) / view.total
+    return math.fsum(count * abs(gap) for count, _, gap in found.gaps()) / view.total
 
 
 @once
@@ -324,6 +323,13 @@ _CELLS, _ORDERS = 4, 10
 _POINTS, _LEAST_POINTS = 2, 512
 
 
+def smoothed(coefficients: Floats, sigma: float, points: int) -> tuple[float, Floats]:
+    """Return the mean size of residuals smoothed by a width, and these at equally spaced points."""
+    series = np.empty((points, 2))
+    kernels.damped_series(coefficients, sigma, series)
+    return float(kernels.absolute_integral(series)), series[:, 0].copy()
+
+
 class Series:
     """The cosine series of the residuals of one view; terms are computed as they are needed."""
 
@@ -338,9 +344,8 @@ class Series:
         if terms > self._coefficients.size:  # their number doubles, so that it seldom grows
             size = max(64, 1 << (terms - 1).bit_length())
             self._coefficients = self._sums(size) / self._view.total
-        series = np.empty((1 + max(_LEAST_POINTS, _POINTS * terms), 2))
-        kernels.damped_series(self._coefficients[:terms], sigma, series)
-        return float(kernels.absolute_integral(series))
+        points = 1 + max(_LEAST_POINTS, _POINTS * terms)
+        return smoothed(self._coefficients[:terms], sigma, points)[0]
 
     def _sums(self, terms: int) -> Floats:
         view, cells, out = self._view, _CELLS * terms, np.zeros(terms)

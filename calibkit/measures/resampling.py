@@ -19,19 +19,14 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.measures.influence import IntervalOptions, entries, group_sums
-from calibkit.measures.reliability import bins_of, smooth_calibration_error
+from calibkit.measures.reliability import bins_of, smooth_calibration_error, smoothed
 from calibkit.measures.views import View
 from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
 from calibkit_kernels.draws import mix
-from calibkit_kernels.metrics import (
-    absolute_integral,
-    cosine_sums,
-    damped_series,
-    precision_integral,
-)
+from calibkit_kernels.metrics import cosine_sums, precision_integral
 
 #: Cells of a tally that is resampled by itself, and of one that is resampled with its rows; of two
 #: tallies together when rows are many, since their cells multiply.
@@ -210,12 +205,12 @@ class _Smooth:
         step = 0.05 * self.sigma
         own = self._coefficients(table)
         low, self.size, high = (
-            self._at(own, self.sigma + shift)[0] for shift in (-step, 0.0, step)
+            smoothed(own, self.sigma + shift, self.points)[0] for shift in (-step, 0.0, step)
         )
         self.slope = min((high - low) / (2.0 * step), 0.0)
 
     def __call__(self, table: Floats) -> Sequence[float]:
-        size, residual = self._at(self._coefficients(table), self.sigma)
+        size, residual = smoothed(self._coefficients(table), self.sigma, self.points)
         size -= float(kernels.mean_folded_bias(residual, self.noise))
         return [self.sigma + (size - self.size) / (1.0 - self.slope)]
 
@@ -228,12 +223,6 @@ class _Smooth:
 
     def _gathered(self, values: Floats) -> Floats:
         return np.bincount(self.place, values, self.middle.size).astype(np.float64)
-
-    def _at(self, coefficients: Floats, sigma: float) -> tuple[float, Floats]:
-        """Return the mean size of smoothed residuals, and these at equally spaced points."""
-        series = np.empty((self.points, 2))
-        damped_series(coefficients, sigma, series)
-        return float(absolute_integral(series)), series[:, 0].copy()
 
     def _noise(self, table: Floats, share: float) -> Floats:
         """Return the standard deviation of the smoothed residual at each point."""

@@ -231,7 +231,6 @@ def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: An
 
 Function = Callable[..., Number]
 Options = Callable[[Settings], dict[str, object]]
-Decorator = Callable[[Function], Function]
 
 #: What a positive and a negative row of each entry of a block of a view contribute to a metric.
 Shares = tuple[Floats, Floats]
@@ -265,7 +264,9 @@ class Metric(Struct, frozen=True, kw_only=True):
 DEFINED: dict[str, Metric] = {}
 
 
-def metric(name: str, options: Options | None = None, **fields: Any) -> Decorator:
+def metric(
+    name: str, options: Options | None = None, **fields: Any
+) -> Callable[[Function], Function]:
     """Register a function of a view as a metric, with these attributes of `Metric`."""
 
     def register(function: Function) -> Function:

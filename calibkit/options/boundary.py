@@ -358,6 +358,12 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         return self.uncertainty if isinstance(self.uncertainty, tuple) else ()
 
     @property
+    def whole(self) -> BoundaryOptions:
+        """The same for rows that no column cuts into segments."""
+        unset: dict[str, Any] = dict.fromkeys(("by", "min_group_positives", "max_gap"))
+        return dataclasses.replace(self, bound="overall", **unset)
+
+    @property
     def auto_levels(self) -> bool:
         """Whether cross-validation chooses the number of uncertainty levels, or of leaves."""
         unsaid = self.uncertainty_bins is None and self.method == "exact" and self.folds > 0

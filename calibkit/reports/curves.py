@@ -17,7 +17,7 @@ from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import metrics as registry
-from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, refuse
+from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, probabilities, refuse
 from calibkit.measures.views import View
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
@@ -306,9 +306,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
 
 
 def _risks(view: View) -> pl.DataFrame:
-    probability = view.probability
-    assert probability is not None  # `refuse` saw to it
-    p = probability.astype(np.float64)
+    p = probabilities(view).astype(np.float64)
     says, count = p >= 0.5, view.count.astype(np.int64)
     wrong = np.where(says, count - view.positive, view.positive).astype(np.int64)
     sure, place = np.unique(-np.maximum(p, 1.0 - p), return_inverse=True)

@@ -75,3 +75,17 @@ def test_what_has_no_decision_curve_is_refused(made: Path, invoke: Invoke, tmp_p
         assert not output.exists()
     assert invoke("evaluate", rows, "--decision-curve", "-").code == 2
     assert invoke("evaluate", rows, "--decision-curve", rows, "-o", tmp_path / "m.json").code == 2
+
+
+def test_infinite_logits_have_no_curve(invoke: Invoke, tmp_path: Path) -> None:
+    logits = {"score": [float("inf"), 0.5, -1.0, -2.0], "label": [1, 1, 0, 0]}
+    rows, curve = write(pl.DataFrame(logits), tmp_path / "logits.parquet"), tmp_path / "c.csv"
+    for words in (
+        ("evaluate", rows, "--decision-curve", curve, "-o", tmp_path / "m.json"),
+        ("plot", "cost-curve", rows, "-o", tmp_path / "c.svg"),
+        ("plot", "risk-coverage", rows, "-o", tmp_path / "c.svg"),
+    ):
+        done = invoke(*words, "--scale", "logit", "-q")
+        assert done.code == 3, done
+        assert "column 'score': infinite logits" in done.stderr
+    assert not curve.exists()

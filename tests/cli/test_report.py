@@ -327,7 +327,7 @@ def test_a_page_that_cannot_be_written_is_refused_before_any_work(
 
 
 def test_every_metric_is_explained() -> None:
-    names = {*registry.METRICS, *decisions.COUNTS, *MEASURES, *multiclass.METRICS}
+    names = {*registry.METRICS, *decisions.OF_DECISIONS, *MEASURES, *multiclass.METRICS}
     names |= {*OF_CELLS, *OF_VOTES}
     assert names == MEANINGS.keys()
     assert all(meaning(name) for name in names)

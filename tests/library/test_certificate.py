@@ -173,7 +173,7 @@ def test_a_boundary_of_the_plain_surface_selects_what_lies_above_its_cut() -> No
     assert path.surface is not None and path.cuts is not None
     lines = path.surface.lines()[level]
     values = lines[:, 0] + lines[:, 1] * np.log(other.score / (1 - other.score))
-    taken = path.first(other.score, level)[:, None] <= np.arange(path.size)
+    taken = path.first(other.score, level)[:, None] <= np.arange(len(path.thresholds))
     assert np.array_equal(taken, values[:, None] >= path.cuts)
 
 

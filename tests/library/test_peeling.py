@@ -29,10 +29,10 @@ def first_of(path: Path, rows: ScoreRows, i: int) -> int:
     """Return the first boundary of a path that selects a row."""
     assert rows.uncertainty is not None
     level = int(path.levels.of(rows.uncertainty[i : i + 1], 1)[0])
-    for place in range(path.size):
+    for place in range(len(path.thresholds)):
         if rows.score[i] >= path.thresholds[place, level]:
             return place
-    return path.size
+    return len(path.thresholds)
 
 
 def naive_peel(rows: ScoreRows, core: np.ndarray, bound: float) -> tuple[Path, list[bool], int]:
@@ -120,9 +120,9 @@ def test_every_boundary_lies_inside_the_region() -> None:
     assert found is not None
     assert rows.uncertainty is not None
     first = found[0].first(rows.score, found[0].levels.of(rows.uncertainty, 5000))
-    assert (first[~found[1].fits] < found[0].size).all()
+    assert (first[~found[1].fits] < len(found[0].thresholds)).all()
     core = deal_rows(rows, OPTIONS, 0.75 * fitting_share(5000)).fits
-    assert (first[found[1].fits & ~core] == found[0].size).all()
+    assert (first[found[1].fits & ~core] == len(found[0].thresholds)).all()
     model = certify_boundary(rows, OPTIONS).model
     assert model.fit.certificate is not None
     assert model.fit.certificate.rows == int((~found[1].fits).sum()) < 2500

@@ -153,8 +153,7 @@ def choose_levels(
         if fitted.checked is None:  # too few rows to tell: the fit will warn
             return fitted
         tried.append((fitted, Tried(summary, fitted.checked)))
-    if not tried:
-        assert failure is not None
+    if failure is not None and not tried:
         raise failure
     judge = Judge(single.aim()[1], single)
     worth = [judge.worth(one.pooled) for _, one in tried]

@@ -66,11 +66,8 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
             "out, or use --bound each."
         )
     split = split_rows(data, options)
-    alone = dataclasses.replace(
-        options, by=None, bound="overall", min_group_positives=None, max_gap=None
-    )
     try:
-        whole: BoundaryModel | None = choice.fit_rows(data, alone).model
+        whole: BoundaryModel | None = choice.fit_rows(data, options.whole).model
     except InfeasibleError:
         whole = None
     if not overall:
@@ -131,7 +128,8 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
     if single:
         method = replace(planned.method, cut=None, together=False)
         planned = replace(planned, method=method)
-    if planned.levels * len(split.names) > MOST_LEVELS:
+    levels_of_all = planned.levels * len(split.names)
+    if levels_of_all > MOST_LEVELS:
         raise UsageError(
             f"{len(split.names)} segments of {planned.levels} uncertainty levels are more than "
             f"{MOST_LEVELS} levels; take fewer, or pool segments by --min-group-positives."
@@ -146,7 +144,6 @@ def stacked(data: ScoreRows, options: BoundaryOptions, split: Stack) -> Summary:
         first = np.uint16(segment * planned.levels)
         level[rows] = first + levels.of(part.uncertainty, rows.size)
         own_levels.append(levels)
-    levels_of_all = planned.levels * len(split.names)
     tally = count_at(data, level, levels_of_all, base.values, threads=options.workers)
     stack = replace(split, code=split.code[:0], levels=tuple(own_levels))
     counted = replace(base, tally=tally, single=tally, levels=None, level=level)
@@ -160,7 +157,6 @@ def _fit_each(
     data: ScoreRows, options: BoundaryOptions, split: Stack, whole: BoundaryModel | None
 ) -> FittedBoundary:
     """Fit each segment by itself and put the boundaries side by side."""
-    alone = dataclasses.replace(options, by=None, bound="overall", min_group_positives=None)
     found: dict[str, FittedBoundary] = {}
     warnings: list[str] = []
     failure: InfeasibleError | None = None
@@ -179,7 +175,7 @@ def _fit_each(
             warnings.append(f"segment {name!r} has {lack}: none of its rows is selected")
             continue
         try:  # what the rows of a segment were counted in can go
-            found[name] = replace(choice.fit_rows(part, alone), summary=None)
+            found[name] = replace(choice.fit_rows(part, options.whole), summary=None)
         except InfeasibleError as error:
             failure = error
             warnings.append(f"segment {name!r}: {error.message}")

@@ -119,7 +119,7 @@ def certify_boundary(data: ScoreRows | GridTable, options: BoundaryOptions) -> F
             elif places[column] >= 0:
                 name = stack.names[stretch.segment]
                 part = data.only(np.flatnonzero(stack.code == stretch.segment))
-                fitted[name] = _fitted(part, options, stretch.path, [int(places[column])])
+                fitted[name] = _fitted(part, options, stretch.path, [int(places[column])], leaves)
     certificate = _certificate(options, split, limits)
     found = fitted[""] if options.by is None else _assembled(data, options, stack, fitted)
     if options.by is not None and options.bound == "each":
@@ -332,10 +332,9 @@ def _plain(options: BoundaryOptions, method: str) -> BoundaryOptions:
     unset: dict[str, Any] = dict.fromkeys(
         (*(name for name, _ in options.target.beside), *LIMITS, "confidence", "groups", "time")
     )
-    unset |= {"by": None, "bound": "overall", "min_group_positives": None, "max_gap": None}
     if method == CURVED:
         method = "exact" if options.several or options.target.review is not None else "logistic"
-    return dataclasses.replace(options.at_levels(None), method=method, **unset)
+    return dataclasses.replace(options.whole.at_levels(None), method=method, **unset)
 
 
 def _fitted(
@@ -343,7 +342,7 @@ def _fitted(
     options: BoundaryOptions,
     path: Path,
     places: list[int],
-    leaves: UInt16s | None = None,
+    leaves: UInt16s,
 ) -> FittedBoundary:
     """Return a boundary of a path as a fit, with its figures on all rows over the path's levels.
 
@@ -374,7 +373,6 @@ def _fitted(
     cut = math.nan if path.cuts is None else float(path.cuts[places[0]])
     found = Found(block, 0, 0, surface=path.surface, cut=cut, review=reach[0] if reach else None)
     if cells is not None:
-        assert leaves is not None
         found = found.spread(path.levels.of(leaves.astype(np.float64), leaves.size))
     summary, found = flatten(summary, found.counted(tally))
     tally = summary.tally.reweighted(goal.totals.classes)

@@ -300,18 +300,18 @@ class Evidence(Struct, frozen=True, dict=True):
         if self.options.target.gap is None:
             return table
         counted = [self._of_gap(own) for own in expected]
-        return alike(table, expected, [own / own[-1] for own in counted], self._gaps(None))
+        none = self._gaps(table[:0])
+        return alike(table, expected, [own / own[-1] for own in counted], none)
 
     @cached_property
     def chain(self) -> tests.Chain:
         """The tests of the boundaries."""
         quantities = quantities_of(self.options)
-        strict_first = any(one.strict_first for one in quantities)
         found: list[tests.Test] = [self._test(one) for one in quantities]
         if self.options.target.gap is not None:
             found.append(self._gaps(self.table))
         selected = self._summed(self._found, reach=self.options.target.review is not None)
-        return tests.Chain(found, strict_first, selected[:, 0])
+        return tests.Chain(found, any(one.strict_first for one in quantities), selected[:, 0])
 
     def _test(self, quantity: tests.Quantity) -> tests.Test:
         """Return the tests of one figure along the path."""
@@ -357,13 +357,11 @@ class Evidence(Struct, frozen=True, dict=True):
         found: Numbers = counts[..., 1]
         return found if gap.measure == "recall" else counts[..., 0] - found
 
-    def _gaps(self, table: Int64s | None) -> Gaps:
-        """Return the tests of the gap for some boundaries over the segments; None: for none yet."""
-        gap, none = self.options.target.gap, np.zeros((0, len(self.stretches)))
+    def _gaps(self, table: Int64s) -> Gaps:
+        """Return the tests of the gap for some boundaries over the segments."""
+        gap = self.options.target.gap
         assert gap is not None
         totals = np.ascontiguousarray(self._of_gap(self._sizes))
-        if table is None:
-            return Gaps(float(gap.most), none, none.astype(np.int64), totals, self.level)
         counts = []
         for sums in ([one.path.expected for one in self.stretches], self._found):
             own = [np.append(0, self._of_gap(one)) for one in sums]
@@ -375,16 +373,14 @@ class Evidence(Struct, frozen=True, dict=True):
         return Gaps(float(gap.most), expected, counts[1], totals, self.level)
 
     @cached_property
-    def _fitted(self) -> tuple[int, int]:
+    def _fitted(self) -> list[int]:
         """Rows and positives of the part that fits."""
-        rows, positives = np.sum([one.path.totals for one in self.stretches], axis=0).tolist()
-        return rows, positives
+        return np.sum([one.path.totals for one in self.stretches], axis=0).tolist()
 
     @cached_property
-    def _totals(self) -> tuple[int, int]:
+    def _totals(self) -> list[int]:
         """Rows and positives of the part that certifies."""
-        rows, positives = self._sizes.sum(axis=0).tolist()
-        return rows, positives
+        return self._sizes.sum(axis=0).tolist()
 
     @cached_property
     def _sizes(self) -> Int64s:

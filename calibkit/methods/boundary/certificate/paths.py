@@ -62,14 +62,9 @@ class Path(Struct, frozen=True):
     surface: Surface | None = None
     cuts: Floats | None = None
 
-    @property
-    def size(self) -> int:
-        """How many boundaries there are."""
-        return int(self.thresholds.shape[0])
-
     def first(self, score: Numbers, level: UInt16s) -> Int64s:
         """Return the first boundary that selects each score at a level; their number if none."""
-        first = np.full(score.size, self.size, np.int64)
+        first = np.full(score.size, len(self.thresholds), np.int64)
         for own_level in range(self.thresholds.shape[1]):
             own = np.flatnonzero(level == own_level)
             column = self.thresholds[:, own_level]
@@ -78,20 +73,20 @@ class Path(Struct, frozen=True):
             first[own] = never + np.searchsorted(-column[never:], falling, side="left")
         return first
 
-    def counts(self, tally: Tally) -> Int64s:
-        """Return rows and positive rows that each boundary selects of a tally over the levels."""
-        return self.sums(tally, tally.positive, np.int64)
+    def counts(self, tally: Tally, hits: Numbers | None = None) -> Numbers:
+        """Return the rows that each boundary selects of a tally over the levels, and the positive ones.
 
-    def sums(self, tally: Tally, hits: Numbers, dtype: type) -> Numbers:
-        """Return rows, and sums of `hits` of the entries, that each boundary selects of a tally."""
-        first = self.first(tally.score, tally.level)
-        found: Numbers = np.zeros((self.size + 1, 2), dtype)
+        With `hits` of the entries, sums of these in their place.
+        """
+        first, size = self.first(tally.score, tally.level), len(self.thresholds)
+        hits = tally.positive if hits is None else hits
+        found: Numbers = np.zeros((size + 1, 2), np.result_type(hits, np.int64))
         for column, units in enumerate((tally.count, hits)):
             if float(units.max(initial=0)) * units.size < 2**53:  # floats count exactly so far
-                found[:, column] = np.bincount(first, units, self.size + 1)
+                found[:, column] = np.bincount(first, units, size + 1)
             else:
                 np.add.at(found[:, column], first, units)
-        return np.cumsum(found[: self.size], axis=0)
+        return np.cumsum(found[:size], axis=0)
 
 
 class Region(Struct, frozen=True):
@@ -192,7 +187,7 @@ def fit_path(
     # What the surface expects is smoother than counts.
     s = tally.logits() if probability else tally.score.astype(np.float64)
     chance = curved.probabilities(s, tally.level) * tally.count
-    return replace(path, expected=path.sums(tally, chance, np.float64))
+    return replace(path, expected=path.counts(tally, chance))
 
 
 def _milestones(rows: Int64s) -> Int64s:

@@ -77,13 +77,10 @@ class Quantity(Struct, frozen=True):
     def hits_and_trials(self, counts: Floats, rows: float, positives: float) -> Floats:
         """Return hits and trials, shape (boundaries, 2), of selected rows and positives."""
         selected, hits = counts[:, 0], counts[:, 1]
-        if self.name == "precision":
-            return np.column_stack((hits, selected))
-        if self.name == "recall":
-            return np.column_stack((hits, np.full_like(hits, positives)))
-        if self.name == "fpr":
-            return np.column_stack((selected - hits, np.full_like(hits, rows - positives)))
-        return np.column_stack((selected, np.full_like(hits, rows)))
+        known = {"precision": (hits, selected), "recall": (hits, positives)}
+        known["fpr"] = selected - hits, rows - positives
+        part, whole = known.get(self.name, (selected, rows))
+        return np.column_stack((part, np.full_like(part, whole)))
 
     def size(self, hits: Floats, rows: Floats) -> float:
         """Return how many rows a boundary is expected to select, given expected positives."""
@@ -117,7 +114,7 @@ class Binomials(Struct, frozen=True, dict=True):
 
     @classmethod
     def hoped(
-        cls, quantity: Quantity, counts: Floats, fitted: tuple[int, int], rows: int, level: float
+        cls, quantity: Quantity, counts: Floats, fitted: Several[int], rows: int, level: float
     ) -> Self:
         """Return the tests before anything is found, for their power.
 

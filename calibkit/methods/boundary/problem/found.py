@@ -52,9 +52,9 @@ class Found(Struct, frozen=True):
     reviewed: int = 0
     reviewed_positives: int = 0
     leaves: UInt16s | None = None  # the leaf of each cell of several uncertainties
-    #: What the objective of no boundary over the same levels and scores can exceed, or undercut (None:
+    #: What the objective of no boundary over the same levels and scores can exceed, or undercut (NaN:
     #: it was not looked for), and whether one of them is known to reach it.
-    ceiling: float | None = None
+    ceiling: float = math.nan
     proven: bool = False
 
     def at(self, levels: Numbers | slice) -> Found:
@@ -92,7 +92,7 @@ def lowest_scores(tally: Tally, points: Points, choice: Int64s) -> Floats:
 
 
 def found_at(
-    tally: Tally, points: Points, choice: Int64s, ceiling: float | None = None, proven: bool = False
+    tally: Tally, points: Points, choice: Int64s, ceiling: float = math.nan, proven: bool = False
 ) -> Found:
     """Return the boundary at chosen points of a tally."""
     return Found(

@@ -51,20 +51,26 @@ def figures(goal: Goal, unit: Unit, counts: Sequence[float]) -> parts.Figures:
 
     The rates are those of reweighted classes where they are, the counts those of the rows.
     """
-    selected, true_positives, gain, *more = counts
+    selected, true_positives, _, *more = counts
     negatives = goal.totals.rows - goal.totals.positives
     rows, hits = goal.totals.classes.rows(selected, true_positives)
     found = parts.Figures(
         selected=unit.amount(rows),
         true_positives=unit.amount(hits),
-        precision=true_positives / selected if selected else None,
-        recall=goal.recall(true_positives + more[1], gain),
         false_positive_rate=(selected - true_positives) / negatives if negatives else None,
-        objective_value=goal.value(*counts),
+        **_rates(goal, counts),
     )
     if isinstance(goal, ThreeWay):
         found.reviewed, found.reviewed_positives = map(unit.amount, more)
     return found
+
+
+def _rates(goal: Goal, counts: Sequence[float]) -> dict[str, Any]:
+    """Return what is known of a boundary on whatever rows it is judged."""
+    selected, hits, gain, _, also = counts
+    precision = hits / selected if selected else None
+    recall, value = goal.recall(hits + also, gain), goal.value(*counts)
+    return {"precision": precision, "recall": recall, "objective_value": value}
 
 
 class Validation(NamedTuple):
@@ -151,14 +157,7 @@ def pooled_figures(
     `counted` are totals over all folds, see `Found.counts`, `goal` is that of them, and `error` the
     standard error of the objective.
     """
-    selected, hits, gain, _, also = counted
-    return parts.CrossValidated(
-        precision=hits / selected if selected else None,
-        recall=goal.recall(hits + also, gain),
-        objective_value=goal.value(*counted),
-        standard_error=error,
-        folds=folds,
-    )
+    return parts.CrossValidated(standard_error=error, folds=folds, **_rates(goal, counted))
 
 
 def standard_error(values: Iterable[float | None]) -> float | None:

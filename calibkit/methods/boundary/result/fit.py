@@ -113,7 +113,6 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
             "scores exceed it already; loosen the bound, or raise the capacity."
         )
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
-        assert found.ceiling is not None  # it was asked for
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
         raise OverCapacityError(summary, *map(tally.unit.amount, (found.reviewed, floor)))
     dealt = deal() if folds else None
@@ -134,10 +133,9 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
         if isinstance(goal, WithinGap):
             fit.gap = figures.gap_seen(goal, tally, found, judged_on, checked)
     model = describe(summary, found, fit, segments)
-    warnings = [] if warning is None else [warning]
     return FittedBoundary(
         model=model,
-        warnings=(*warnings, *_warnings_of(model, options.target)),
+        warnings=(*filter(None, [warning]), *_warnings_of(model, options.target)),
         goal=goal,
         checked=checked,
         row_units=fitted_on.totals().row_units,
@@ -153,7 +151,6 @@ def seen_in_sample(
     `summary`, `found`: the rows, and the boundary, with what no other one can exceed; `goal`: that of
     the rows, see `Summary.aim`; `single`: the figures of the best single threshold.
     """
-    assert found.ceiling is not None
     totals, unit = summary.totals(), summary.tally.unit
     selected, _ = goal.totals.classes.rows(found.selected, found.true_positives)
     return parts.BoundaryFit(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,9 +13,6 @@ from msgspec.structs import replace
 from calibkit.errors import ModelError
 from calibkit.methods.boundary.result import parts
 from calibkit.models.model import Model, known
-
-if TYPE_CHECKING:
-    from calibkit.arrays import Floats
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -113,10 +110,6 @@ class BoundaryModel(Model):
         """The roles of its uncertainties, in order."""
         return sorted(role for role in self.columns if role.startswith("uncertainty"))
 
-    def thresholds(self) -> Floats:
-        """Return the threshold of each level; NaN selects nothing, -inf everything."""
-        return parts.threshold_values(self.score_thresholds)
-
     @property
     def rule(self) -> dict[str, Any]:
         """What decides, by name: the fields that a segment has too."""
@@ -145,6 +138,11 @@ class BoundaryModel(Model):
         """Return a model without groups that decides by another rule; what it lacks is unset."""
         return replace(self, **_NO_RULE | dict(rule))
 
+    def _given(self, *names: str) -> dict[str, Any]:
+        """Return those of some fields that are there."""
+        found = {name: getattr(self, name) for name in names}
+        return {name: value for name, value in found.items() if value is not msgspec.UNSET}
+
     def _check_rule(self) -> None:
         self._check_surface()
         if self.isotonic is not msgspec.UNSET:
@@ -152,6 +150,8 @@ class BoundaryModel(Model):
                 raise ModelError("'isotonic' needs one step function per level")
             for steps in self.isotonic:
                 steps.check()
+        if self.levels > 1 and "uncertainty" not in self.columns:
+            raise ModelError("several levels need an uncertainty column; 'columns' has none")
         if self.order == "score-uncertainty":
             self._check_random()
             self._check_score_first()
@@ -169,16 +169,11 @@ class BoundaryModel(Model):
                 raise ModelError("'partition' goes without edges and groups")
             return
         _check_edges(self.uncertainty_edges, len(self.score_thresholds) - 1, "uncertainty_edges")
-        if len(self.score_thresholds) > 1:
-            if "uncertainty" not in self.columns:
-                raise ModelError("several levels need an uncertainty column; 'columns' has none")
-            if not isinstance(self.uncertainty_min, float):
-                raise ModelError("'uncertainty_min' is a number where there are several levels")
+        if len(self.score_thresholds) > 1 and not isinstance(self.uncertainty_min, float):
+            raise ModelError("'uncertainty_min' is a number where there are several levels")
 
     def _check_groups(self) -> None:
-        together = {self.groups is msgspec.UNSET, self.bound is msgspec.UNSET}
-        together |= {self.pooled is msgspec.UNSET, "by" not in self.columns}
-        if len(together) > 1:
+        if len(self._given("groups", "bound", "pooled")) + ("by" in self.columns) not in (0, 4):
             raise ModelError("'groups', 'bound', 'pooled' and a column 'by' go together")
         if self.groups is msgspec.UNSET:
             return
@@ -206,37 +201,32 @@ class BoundaryModel(Model):
 
     def _check_surface(self) -> None:
         names = ("coefficients", "uncertainty_ranks", "cut", "clipped")
-        given = [name for name in names if getattr(self, name) is not msgspec.UNSET]
+        given = self._given(*names)
         if not given:
             return
         if len(given) < len(names) or self.order != "uncertainty-score":
             raise ModelError(f"a logistic surface has {', '.join(names)}, and uncertainty levels")
-        assert self.coefficients is not msgspec.UNSET
-        assert self.uncertainty_ranks is not msgspec.UNSET
-        if set(self.coefficients) != set(COEFFICIENTS):
+        if set(given["coefficients"]) != set(COEFFICIENTS):
             raise ModelError(f"'coefficients' names {', '.join(COEFFICIENTS)}")
-        if len(self.uncertainty_ranks) != len(self.score_thresholds):
+        if len(given["uncertainty_ranks"]) != len(self.score_thresholds):
             raise ModelError("'uncertainty_ranks' needs one value per level")
 
     def _check_random(self) -> None:
+        given = self._given("random_thresholds", "tie_probability", "seed")
         if self.randomise is msgspec.UNSET:
-            for name in ("random_thresholds", "tie_probability", "seed"):
-                if getattr(self, name) is not msgspec.UNSET:
-                    raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
+            for name in given:
+                raise ModelError(f"{name!r} belongs to a stochastic boundary, with 'randomise'")
             return
         if self.order != "uncertainty-score":
             raise ModelError("a stochastic boundary has order uncertainty-score")
         for name in ("random_thresholds", "tie_probability"):
-            values = getattr(self, name)
-            if values is msgspec.UNSET or len(values) != len(self.score_thresholds):
+            if len(given.get(name, ())) != len(self.score_thresholds):
                 raise ModelError(f"{name!r} needs one value per level")
-        assert self.tie_probability is not msgspec.UNSET
-        assert self.random_thresholds is not msgspec.UNSET
-        if any(not 0.0 <= chance <= 1.0 for chance in self.tie_probability):
+        if any(not 0.0 <= chance <= 1.0 for chance in given["tie_probability"]):
             raise ModelError("'tie_probability' holds probabilities")
-        if self.seed is msgspec.UNSET or self.seed < 0:
+        if given.get("seed", -1) < 0:
             raise ModelError("a stochastic boundary has a 'seed', at least 0")
-        for low, threshold in zip(self.random_thresholds, self.score_thresholds, strict=True):
+        for low, threshold in zip(given["random_thresholds"], self.score_thresholds, strict=True):
             lowest = parts.threshold_value(low)
             if low is not None and self.randomise == "tie":
                 raise ModelError("'random_thresholds' are null where a tie is random")
@@ -259,8 +249,6 @@ class BoundaryModel(Model):
             if not isinstance(own, list):
                 raise ModelError("'uncertainty_edges' needs one list per score bin")
             _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
-        if len(take) > 1 and "uncertainty" not in self.columns:
-            raise ModelError("several levels need an uncertainty column; 'columns' has none")
 
 
 def _check_edges(edges: object, expected: int, name: str) -> None:

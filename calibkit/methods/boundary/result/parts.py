@@ -12,7 +12,7 @@ import msgspec
 from calibkit.errors import ModelError
 from calibkit.models.model import Resolution, known
 from calibkit.options.bin import Order as LevelOrder
-from calibkit.options.boundary import METHODS
+from calibkit.options.boundary import EVERY_METHOD
 
 if TYPE_CHECKING:
     from calibkit.arrays import Floats, Numbers
@@ -59,7 +59,7 @@ class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 #: How a boundary was found (``curved``: a path that a certificate is tested along), and how its levels
 #: and score bins lie.
-Method = Annotated[str, known((*METHODS, "curved"))]
+Method = Annotated[str, known(EVERY_METHOD)]
 Order = Annotated[str, known(get_args(LevelOrder))]
 Randomise = Annotated[str, known(("block", "tie"))]
 

@@ -40,11 +40,6 @@ def prefix_sums(counts: Int64s) -> Int64s:
     return sums
 
 
-def common_unit(counts: Int64s) -> int:
-    """Return the greatest common divisor of some counts, 1 where all are 0."""
-    return int(np.gcd.reduce(counts.ravel())) or 1
-
-
 class LevelTables(Struct, frozen=True):
     """The largest sum of gains for every sum of costs, level by level.
 
@@ -105,7 +100,7 @@ class LevelPrefixes(Struct, frozen=True):
         """Collect the prefixes of a grid: undominated ones (no other has as many positives), or all."""
         sums = prefix_sums(positives), prefix_sums(totals)
         take = [np.append(0, 1 + np.flatnonzero((np.diff(level) > 0) | every)) for level in sums[0]]
-        units = [common_unit(counts) for counts in sums]
+        units = [int(np.gcd.reduce(counts.ravel())) or 1 for counts in sums]  # 1: all are 0
         hits, rows = (
             [level[kept] // unit for level, kept in zip(counts, take, strict=True)]
             for counts, unit in zip(sums, units, strict=True)

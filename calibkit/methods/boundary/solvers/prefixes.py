@@ -148,8 +148,7 @@ def solve(points: Points, goal: Goal, cap: int = knapsack.STATE_CAP) -> Solution
         elif not goal.at_vertex:
             return Solution(choice, selected, true_positives, False, goal.ceiling(most, slope))
         if known <= budget:
-            value = goal.value(selected, true_positives)
-            assert value is not None  # the fits refuse rows without positives
+            value = goal.value(selected, true_positives) or 0.0
             return Solution(choice, selected, true_positives, True, value)
         budget = min(known, _WIDEN * budget)
 
@@ -172,8 +171,7 @@ def _cheapest(points: Points, goal: LeastCost) -> Solution:
     """Return the choice that saves most, each level by itself."""
     choice = np.array([pick_in_level(points, goal, level) for level in range(points.levels)])
     selected, true_positives = points.totals(choice)
-    value = goal.value(selected, true_positives, points.total_gain(choice))
-    assert value is not None  # there are rows
+    value = goal.value(selected, true_positives, points.total_gain(choice)) or 0.0
     return Solution(choice, selected, true_positives, True, value)
 
 
@@ -323,8 +321,8 @@ def best_prefix(
     end is -1.
 
     No prefix that ends in a stretch is better than one that would take, of its rows, the positive ones
-    alone, as many as may be, or those worth something.  So stretches are looked into, the most promising first, each time
-    with more neighbours, until none promises more than what was found.
+    alone, as many as may be, or those worth something.  So stretches are looked into, the most
+    promising first, each time with more neighbours, until none promises more than what was found.
     """
     held = np.flatnonzero(sums[:, 0])
     above = np.cumsum(sums[held, :3], axis=0) - sums[held, :3]
