@@ -104,7 +104,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     def function(*first: Any, **given: Any) -> Any:
         with in_python(names_of(kind)):
             if frame:
-                return work(*_opened(work.__name__, kind, first, given))
+                return work(*opened(work.__name__, kind, first, given))
             refuse_unknown(work.__name__, kind, given)
             return work(_asked(work.__name__, kind, *first, **given))
 
@@ -139,7 +139,7 @@ def _asked(name: str, kind: Callable[..., Asked], /, *first: Any, **given: Any) 
     return kind(*first, **given)
 
 
-def _opened(
+def opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
     """Return the rows and the options of a call; arrays become columns named after their option."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
+from calibkit.numerics.bounds import is_decimal
 from calibkit.options import shared
 from calibkit.options.option import inside, listed, option
 from calibkit.options.shared import FrameLike, Names, named_column
@@ -272,10 +273,7 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         """The thresholds to judge, by the name under which their metrics stand."""
         found = {}
         for text in listed(cast("Sequence[str]", self.threshold or ())):
-            try:
-                value = float(text)
-            except ValueError:
-                value = math.nan
+            value = float(text) if is_decimal(text) else math.nan
             if not math.isfinite(value):
                 raise UsageError(f"--threshold is {text!r}; expected a number.")
             found[f"threshold:{text}"] = value
@@ -324,14 +322,12 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
     @property
     def needs_each(self) -> str | None:
         """The option that needs every row as it is, if one does."""
-        for flag, given in (
-            ("--groups", self.groups),
-            ("--weight-kind sampling", self.weight_kind == "sampling"),
-            ("--prevalence (its intervals)", self.intervals and self.prevalence),
-        ):
-            if given:
-                return flag
-        return None
+        needing = {
+            "--groups": self.groups,
+            "--weight-kind sampling": self.weight_kind == "sampling",
+            "--prevalence (its intervals)": self.intervals and self.prevalence,
+        }
+        return next((flag for flag, given in needing.items() if given), None)
 
     def wanted(self, known: Sequence[str]) -> list[str]:
         """Return the metrics that are wanted of some known ones."""

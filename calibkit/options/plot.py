@@ -561,12 +561,6 @@ class AucLiftOptions(ScorePlot):
     by: shared.By = None
     min_rows: Annotated[int, EvaluateOptions] = 100
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores, each once, the baseline first."""
-        first = () if self.baseline is None else (self.baseline,)
-        return tuple(dict.fromkeys((*first, *super().names)))
-
 
 class WatchPlotOptions(PlotOptions):
     """Draw what a watch has found: each promise over the nights, and the evidence against it.

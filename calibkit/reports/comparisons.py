@@ -77,9 +77,9 @@ def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
     taken as given.  Durfee, Gupta, Basu, "Heterogeneous calibration: a post-hoc model-agnostic
     framework for improved generalization", figure 3: box plots of the test AUC lifts of several runs.
     """
-    if len(options.names) < 2:
-        raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
     spec = replace(options.judged, metrics=("count", "auc"))
+    if len(spec.ranked) < 2:
+        raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
     found = evaluate(spec, source)
     metrics, baseline = found.metrics, spec.ranked[0]
     rows = []
