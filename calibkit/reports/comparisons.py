@@ -351,10 +351,11 @@ def _judged(
     """Return a method at a bound on test rows, else in the cross-validation."""
     from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
+    several = name != BASELINE and not METHODS[name].surface
     own = BoundaryOptions(
         precision=bound.text,
         method=name,
-        uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+        uncertainty_bins=options.uncertainty_bins if several else None,
         score_bins=options.score_bins if METHODS[name].take else None,
         folds=0 if held is not None else options.folds,
         seed=options.seed,
@@ -362,9 +363,7 @@ def _judged(
         provenance="none",
     )
     try:
-        model = fit_boundary(
-            rows, own.at_levels(None) if name == BASELINE else own, test=held
-        ).model
+        model = fit_boundary(rows, own, test=held).model
     except InfeasibleError:
         return _Judged()
     judged, hit = model.fit.test or model.fit.cross_validated, None

@@ -242,7 +242,7 @@ def _figure_of(svg: bytes, place: int, alt: str, words: str) -> Markup:
         element = element.replace(colour, f"var({of_page})")
     label = f'aria-label="{escaped(alt)}"'  # in which a backslash is one
     element = _LABEL.sub(lambda _: label, element, count=1).strip()
-    return html.figure(Markup(element), words)
+    return html.tag("figure", html.joined([Markup(element), html.tag("figcaption", words)]))
 
 
 def _cell(metrics: Metrics, score: str, part: str, name: str) -> Span:
