@@ -121,7 +121,7 @@ _OF_CHOICES: Final = ("optimize", "groups", "time")
 
 
 class CalibrateOptions(
-    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.ClassColumns
+    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.JudgedClasses
 ):
     """Fit a map from scores to probabilities on labelled rows.
 
@@ -231,16 +231,6 @@ class CalibrateOptions(
             raise UsageError(
                 f"--out-of-range clip is for probabilities, not for --scale {self.scale}."
             )
-
-    @property
-    def of_classes(self) -> bool:
-        """Whether the rows hold class probabilities."""
-        return bool(self.probs or self.counts)
-
-    @property
-    def needed(self) -> list[str] | None:
-        """What judges class probabilities, of which a map needs all rows; None: rows have scores."""
-        return ([] if self.counts else [self.label]) if self.of_classes else None
 
     @property
     def segments(self) -> list[str]:

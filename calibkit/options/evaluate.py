@@ -12,7 +12,7 @@ from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.numerics.bounds import is_decimal
 from calibkit.options import shared
-from calibkit.options.option import inside, listed, option
+from calibkit.options.option import Options, inside, listed, option
 from calibkit.options.shared import FrameLike, Names, named_column
 
 if TYPE_CHECKING:
@@ -63,7 +63,19 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
+class Intervals(Options):
+    """Whether there are intervals, and how sure they are."""
+
+    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
+    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
+
+    @property
+    def sure(self) -> float | None:
+        """The confidence of intervals; None where none are wanted."""
+        return self.confidence if self.intervals else None
+
+
+class EvaluateOptions(shared.JudgedClasses, Intervals):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -153,8 +165,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         "P",
         read=lambda value, flag: str(inside(str(value), flag, "more than 0 and less than 1")),
     )
-    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
-    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
     ensemble: bool = of_votes(
         "With --counts: the patterns of --probs are members of one predictor, their mean.",
         default=False,
@@ -246,11 +256,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         return listed(self.probs or ("prob_*" if self.counts is not None else ()))
 
     @property
-    def needed(self) -> list[str] | None:
-        """What judges class probabilities, beside votes; None: rows have scores."""
-        return ([] if self.counts else [self.label]) if self.patterns else None
-
-    @property
     def strengths(self) -> tuple[str, ...]:
         """The columns of strengths, as ``--alpha0`` names them."""
         return listed(self.alpha0 or ())
@@ -313,11 +318,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
             weighted=self.weight is not None,
             threads=self.workers,
         )
-
-    @property
-    def sure(self) -> float | None:
-        """The confidence of intervals; None where none are wanted."""
-        return self.confidence if self.intervals else None
 
     @property
     def needs_each(self) -> str | None:

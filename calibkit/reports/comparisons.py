@@ -226,7 +226,7 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
 
 def _sure(options: kinds.EceAtOptions | kinds.RecallGainOptions) -> float | None:
     """Return the confidence of intervals; weighted rows have none."""
-    return options.confidence if options.intervals and options.weight is None else None
+    return options.sure if options.weight is None else None
 
 
 def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
