@@ -114,11 +114,6 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     return found
 
 
-def columns_of(kind: type[Options]) -> set[str]:
-    """Return the options of a class that name columns, in place of which arrays may be given."""
-    return {one.name for one in options_of(kind) if one.metavar in ("NAME", "PATTERN")}
-
-
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
     """Raise a `UsageError` for a keyword of a function that is no option of its class."""
     known = [option.name for option in options_of(kind)]
@@ -146,7 +141,7 @@ def opened(
     from calibkit.files.frames import frame_of_arrays, is_array, open_frame
     from calibkit.runtime.threads import later, warm_up
 
-    columns = columns_of(kind)
+    columns = {one.name for one in options_of(kind) if one.metavar in ("NAME", "PATTERN")}
     if len(rows) > 1 or (rows and is_array("score", rows[0])):
         named = [role for role in ("score", "scores", "members", "probs") if role in columns][:1]
         arrays = ", ".join(f"{role}=…" for role in [*named, *({"label"} & columns)])

@@ -299,11 +299,8 @@ def gain_points(source: Source, options: kinds.RecallGainOptions) -> Points:
     other does not; without such rows there is none.
     """
     check_lines(options.methods, "methods", "--method")
-    known = [
-        name
-        for name, method in METHODS.items()
-        if "precision" in method.objectives and name != BASELINE
-    ]
+    known = [name for name, one in METHODS.items() if "precision" in one.objectives]
+    known.remove(BASELINE)
     for name in options.methods:
         if name not in known:
             raise UsageError(
