@@ -58,7 +58,6 @@ BASELINE = "st"
 _BIASES = ("calibration_bias", "ece")
 _LOSSES = ("calibration_loss", "dispersion_loss", "epistemic_loss")
 _ECES = ("ece_at", "cumulative_ece_at")
-_GAINED = ("precision", "baseline_precision", "gain")
 
 _LIFT_SCHEMA = style.schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
 _BIAS_SCHEMA = style.schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
@@ -66,7 +65,7 @@ _LOSS_SCHEMA = style.schema("name", *_LOSSES, *ends_of(_LOSSES))
 _ECE_SCHEMA = style.schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
 _GAIN_SCHEMA = style.schema(
     *("method", "bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
-    *ends_of(_GAINED),
+    *ends_of(("precision", "baseline_precision", "gain")),
 )
 
 
