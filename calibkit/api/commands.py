@@ -30,6 +30,7 @@ from calibkit.options.option import Options, names_of
 from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
+from calibkit.registry.methods import run
 
 if TYPE_CHECKING:
     import polars as pl
@@ -45,11 +46,12 @@ if TYPE_CHECKING:
     from calibkit.methods.raters.model import AlphaModel
     from calibkit.methods.vad.model import VadModel
     from calibkit.methods.watch.watch import Watched
-    from calibkit.summaries.states import Fitted, M
     from calibkit.validation.findings import Report
 
 
-def _model(fitted: Fitted[M], options: Options) -> M:
+def _model(command: str, source: Source, options: Options) -> Any:
+    """Return the model that the fit of a command makes of rows."""
+    fitted = run(command).fit(options, source)
     tell((*fitted.warnings, *doubts_of(fitted.model)), options)
     return fitted.model
 
@@ -65,9 +67,7 @@ def fit_alpha(source: Source, options: AlphaOptions) -> AlphaModel:
     >>> model.apply(votes.head(2), keep="prob_0").columns[:3]
     ['prob_0', 'alpha0', 'disagreement']
     """
-    from calibkit.methods.raters import run
-
-    return _model(run.fit(options, source), options)
+    return _model("alpha-cal", source, options)
 
 
 @python_function(BoundaryOptions)
@@ -88,9 +88,7 @@ def fit_boundary(source: Source, options: BoundaryOptions) -> BoundaryModel:
     >>> model.fit.in_sample.precision >= 0.8, len(model.score_thresholds)
     (True, 2)
     """
-    from calibkit.methods.boundary import run
-
-    return _model(run.fit(options, source), options)
+    return _model("boundary", source, options)
 
 
 @python_function(BoundaryOptions)
@@ -129,9 +127,7 @@ def fit_calibrator(source: Source, options: CalibrateOptions) -> CalibratorModel
     >>> model.fit.log_loss < model.fit.log_loss_before
     True
     """
-    from calibkit.methods.calibrators import run
-
-    return _model(run.fit(options, source), options)
+    return _model("calibrate", source, options)
 
 
 @python_function(HetcalOptions)
@@ -145,9 +141,7 @@ def fit_hetcal(source: Source, options: HetcalOptions) -> HetcalModel:
     >>> model.tree[0].feature, len(model.maps)
     ('feature_pattern', 2)
     """
-    from calibkit.methods.hetcal import run
-
-    return _model(run.fit(options, source), options)
+    return _model("hetcal", source, options)
 
 
 @python_function(VadOptions)
@@ -164,9 +158,7 @@ def fit_vad(source: Source, options: VadOptions) -> VadModel:
     >>> 0 < model.lambda_ < 1
     True
     """
-    from calibkit.methods.vad import run
-
-    return _model(run.fit(options, source), options)
+    return _model("vad", source, options)
 
 
 @python_function(EvaluateOptions)
@@ -283,9 +275,7 @@ def bin(source: Source, options: BinOptions) -> pl.DataFrame:
         rows = pl.concat(plan.frames(memory_budget(None), options.workers, said.append))
         tell(said, options)
         return rows
-    from calibkit.bins.run import fit
-
-    binned = fit(options, source)
+    binned = run("bin").fit(options, source)
     tell(binned.warnings, options)
     return binned.frame
 

@@ -104,7 +104,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     def function(*first: Any, **given: Any) -> Any:
         with in_python(names_of(kind)):
             if frame:
-                return work(*_opened(work.__name__, kind, first, given))
+                return work(*opened(work.__name__, kind, first, given))
             refuse_unknown(work.__name__, kind, given)
             return work(_asked(work.__name__, kind, *first, **given))
 
@@ -112,11 +112,6 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     found.__signature__ = _signature(kind, frame=frame)
     found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
     return found
-
-
-def columns_of(kind: type[Options]) -> set[str]:
-    """Return the options of a class that name columns, in place of which arrays may be given."""
-    return {one.name for one in options_of(kind) if one.metavar in ("NAME", "PATTERN")}
 
 
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
@@ -139,14 +134,14 @@ def _asked(name: str, kind: Callable[..., Asked], /, *first: Any, **given: Any) 
     return kind(*first, **given)
 
 
-def _opened(
+def opened(
     name: str, kind: type[Asked], rows: tuple[Any, ...], given: dict[str, Any]
 ) -> tuple[Source, Asked]:
     """Return the rows and the options of a call; arrays become columns named after their option."""
     from calibkit.files.frames import frame_of_arrays, is_array, open_frame
     from calibkit.runtime.threads import later, warm_up
 
-    columns = columns_of(kind)
+    columns = {one.name for one in options_of(kind) if one.metavar in ("NAME", "PATTERN")}
     if len(rows) > 1 or (rows and is_array("score", rows[0])):
         named = [role for role in ("score", "scores", "members", "probs") if role in columns][:1]
         arrays = ", ".join(f"{role}=…" for role in [*named, *({"label"} & columns)])

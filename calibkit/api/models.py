@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import columns_of, in_python, options_function, refuse_unknown, tell
+from calibkit.api.functions import in_python, opened, options_function, refuse_unknown, tell
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
 from calibkit.models.model import Model
@@ -60,12 +60,8 @@ def drift_of_frame(model: Model, frame: Frame | None = None, **given: Any) -> Dr
     from calibkit.drift import drift
 
     with in_python(names_of(DriftOptions)):
-        refuse_unknown("Model.drift", DriftOptions, given)
-        columns = columns_of(DriftOptions)
-        roles = {role: value for role, value in given.items() if role in columns}
-        whole, arrays = frame_of_arrays(roles, frame)
-        options = DriftOptions(model=model, **{**given, **arrays})
-        found = drift.fit(options, open_frame(whole))
+        source, options = opened("Model.drift", DriftOptions, (frame,), {"model": model, **given})
+        found = drift.fit(options, source)
     tell(found.warnings, options)
     return found
 

@@ -28,9 +28,6 @@ from calibkit.numerics.hashes import hash_rows
 from calibkit.numerics.sums import ExactSum, group_fractions
 from calibkit.options.watch import DriftOptions
 
-#: The fields of `Counts` that are numbers.
-_NUMBERS: Final = ("read", "missing", "hash")
-
 #: Sums over the rows of a boundary, by name; see `Counts`.
 Sums = dict[str, list[Fraction]]
 
@@ -129,7 +126,8 @@ class Counts(Struct, frozen=True):
         """Return what was counted of the rows of all."""
         parts = (self, *others)
         every = {owner: added(part.sums[owner] for part in parts) for owner in self.sums}
-        return Counts(every, *(sum(getattr(part, name) for part in parts) for name in _NUMBERS))
+        numbers = zip(*((part.read, part.missing, part.hash) for part in parts), strict=True)
+        return Counts(every, *map(sum, numbers))
 
 
 def added(parts: Iterable[Sums]) -> Sums:
@@ -186,10 +184,9 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
         if options.positive is not None:
             source.as_written([options.label])
     boundaries, applier = boundaries_of(model), KINDS[model.kind].applier(model)
-    several = isinstance(applier, BundleApplier)
     if not boundaries:
         raise ModelError(
-            f"a model of kind {model.kind!r} {'without a boundary ' if several else ''}"
+            f"a model of kind {model.kind!r} {'without a boundary ' * (model.kind == 'bundle')}"
             "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
             "boundaries"
         )

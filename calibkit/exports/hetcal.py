@@ -64,7 +64,7 @@ class _Rows:
         program.lenient = True  # rows without a feature have a side of their own
         self.program, self.model = program, model
         self.features: dict[str, Ref] = {}
-        infinite: list[Node] = []
+        infinite: list[tuple[Node, Node]] = []
         for own in model.features():
             feature = own.name
             if own.kind == "category":
@@ -74,9 +74,9 @@ class _Rows:
                 continue
             raw = program.bind("read", nodes.Between(program.number(feature), -math.inf, math.inf))
             limit = SINGLE_OVERFLOW if own.dtype == "float32" else math.inf
-            infinite += [raw <= -limit, raw >= limit]
+            infinite += [(raw <= -limit, MISSING), (raw >= limit, MISSING)]
             self.features[feature] = program.bind_input("feature", feature, own, value=raw)
-        usable = program.bind("usable", when(nodes.Some(tuple(infinite)), MISSING, ONE))
+        usable = program.bind("usable", nodes.Case(tuple(infinite), ONE))
         program.lenient = False
         score = program.bind_input("score", name, column)
         if infinite:

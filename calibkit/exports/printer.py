@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from calibkit.expressions import nodes
-from calibkit.expressions.nodes import Case, Every, Lacks, Node, Some, Steps
+from calibkit.expressions.nodes import Case, Every, Lacks, Node, Steps
 from calibkit.expressions.program import Program
 
 #: What the columns that hold bindings are called by; they are dropped in the end.
@@ -74,9 +74,9 @@ class Printer(ABC):
                 return self.table(node) if long else self.case(node.comparisons(self.most))
             case Lacks(names):
                 return self._joined("or", [self.absent.format(self.ref(name)) for name in names])
-            case Every(conditions) | Some(conditions):
-                sign = "and" if isinstance(node, Every) else "or"
-                return self._joined(sign, [self.each.format(self.write(one)) for one in conditions])
+            case Every(conditions):
+                parts = [self.each.format(self.write(one)) for one in conditions]
+                return self._joined("and", parts)
             case _:
                 fields = {
                     name: self.field(name, getattr(node, name)) for name in node.__struct_fields__

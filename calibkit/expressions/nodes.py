@@ -173,12 +173,6 @@ class Every(Node, frozen=True):
     conditions: tuple[Node, ...]
 
 
-class Some(Node, frozen=True):
-    """Whether a condition holds."""
-
-    conditions: tuple[Node, ...]
-
-
 class Lacks(Node, frozen=True):
     """Whether one of some bindings has no value."""
 

@@ -28,7 +28,6 @@ Function = Callable[[Numbers], Floats]
 #: The largest finite float64 and the first number that float32 rounds to infinity.
 LARGEST = 1.7976931348623157e308
 SINGLE_OVERFLOW = 2.0**128 - 2.0**103
-SINGLE_LARGEST = 2.0**128 - 2.0**104
 
 #: How far, relatively, numbers made of logarithms and exponentials may be from what another machine
 #: makes of them.
@@ -51,7 +50,7 @@ class Scores(Struct, frozen=True):
         single = column.dtype == "float32"
         if column.scale in ("probability", "percent"):
             return cls(single, 0.0, 1.0)
-        most = SINGLE_LARGEST if single else LARGEST
+        most = float(np.finfo(np.float32 if single else np.float64).max)
         return cls(single, -most, most)
 
     @property

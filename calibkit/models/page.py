@@ -41,7 +41,8 @@ class Page(Struct):
     def first(
         self, most: int, header: Sequence[str], rows: Sequence[Sequence[object]], rest: str = "more"
     ) -> None:
-        """Add a table of the first `most` rows, and say how many more there are."""
+        """Add a table of the first `most` rows, and say how many more there are; else of all."""
+        most = len(rows) if self.everything else most
         self.table(header, rows[:most])
         if len(rows) > most:
             self.say(f"… {len(rows) - most} {rest}.")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.kinds import Request
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import decimal_bound
 from calibkit.options import shared
 from calibkit.options.option import Options, option
 from calibkit.options.shared import named_column, of_output
@@ -55,10 +55,6 @@ class OfModel(Elsewhere):
         return cast("Model", self.model)
 
 
-def _share(value: Any, flag: str) -> Bound:
-    return value if isinstance(value, Bound) else decimal_bound(value, flag)
-
-
 class ApplyOptions(Decided):
     """Apply a model to rows: every row is kept, in order, and the model's columns are added.
 
@@ -98,7 +94,9 @@ class ApplyOptions(Decided):
         "row-number: the number of the row."
     )
     max_missing: float | str | None = shared.of_input(
-        "With --on-missing null: refuse files with a larger share of them.", "SHARE", read=_share
+        "With --on-missing null: refuse files with a larger share of them.",
+        "SHARE",
+        read=decimal_bound,
     )
     on_missing: Literal["error", "null"] = shared.of_input(
         "Rows without a value where one is needed: refuse the file, or write null in "

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -17,9 +17,6 @@ from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import inside, listed, option
 from calibkit.options.shared import of_method
-
-if TYPE_CHECKING:
-    from calibkit.models.model import Model
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
 of_largest = partial(of_method, shown="twice the largest in the part of the rows that fits")
@@ -369,8 +366,3 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         unsaid = self.uncertainty_bins is None and self.method == "exact" and self.folds > 0
         checked = bool(self.several) and self.confidence is None
         return self.uncertainty_bins == AUTO or (checked and unsaid)
-
-    @property
-    def maker(self) -> Model | None:
-        """The model that made the scores, if the user names it."""
-        return cast("Model | None", self.calibrator)

@@ -14,10 +14,8 @@ from calibkit.options import shared
 from calibkit.options.option import one_of
 from calibkit.options.shared import of_method
 
-#: How logits of class probabilities are mapped.
-LOGIT_MAPS: Final = ("temperature", "vector", "matrix")
-#: Methods of class probabilities: these, or to leave them as they are.
-CLASS_METHODS: Final = (*LOGIT_MAPS, "none")
+#: How logits of class probabilities are mapped, or that they are left as they are.
+CLASS_METHODS: Final = ("temperature", "vector", "matrix", "none")
 
 #: What is taken of options that were not given and that only some methods have.
 DEFAULTS: Final[dict[str, Any]] = {
@@ -116,12 +114,9 @@ _OF_SCORES: Final = (
     *("groups", "time", "by", "clip", "out_of_range", "positive", "weight"),
 )
 
-#: Options of the choice among methods.
-_OF_CHOICES: Final = ("optimize", "groups", "time")
-
 
 class CalibrateOptions(
-    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.ClassColumns
+    MapOptions, shared.LabelledColumns, shared.FitOptions, shared.Folded, shared.JudgedClasses
 ):
     """Fit a map from scores to probabilities on labelled rows.
 
@@ -165,7 +160,7 @@ class CalibrateOptions(
 
     def check(self) -> None:
         """Refuse what the method, or the kind of rows, does not have."""
-        for name in self._given(_OF_CHOICES):
+        for name in self._given(("optimize", "groups", "time")):
             if self.named != AUTO:
                 raise UsageError(f"--{name} goes with --method auto, not with {self.named}.")
         if self.of_classes:
@@ -231,16 +226,6 @@ class CalibrateOptions(
             raise UsageError(
                 f"--out-of-range clip is for probabilities, not for --scale {self.scale}."
             )
-
-    @property
-    def of_classes(self) -> bool:
-        """Whether the rows hold class probabilities."""
-        return bool(self.probs or self.counts)
-
-    @property
-    def needed(self) -> list[str] | None:
-        """What judges class probabilities, of which a map needs all rows; None: rows have scores."""
-        return ([] if self.counts else [self.label]) if self.of_classes else None
 
     @property
     def segments(self) -> list[str]:

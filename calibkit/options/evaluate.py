@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
+from calibkit.numerics.bounds import is_decimal
 from calibkit.options import shared
-from calibkit.options.option import inside, listed, option
+from calibkit.options.option import Options, inside, listed, option
 from calibkit.options.shared import FrameLike, Names, named_column
 
 if TYPE_CHECKING:
@@ -62,7 +63,19 @@ def _complete_metrics(incomplete: str) -> list[str]:
     return [f"{before}{comma}{name}" for name in MEANINGS if name.startswith(last)]
 
 
-class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
+class Intervals(Options):
+    """Whether there are intervals, and how sure they are."""
+
+    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
+    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
+
+    @property
+    def sure(self) -> float | None:
+        """The confidence of intervals; None where none are wanted."""
+        return self.confidence if self.intervals else None
+
+
+class EvaluateOptions(shared.JudgedClasses, Intervals):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -152,8 +165,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         "P",
         read=lambda value, flag: str(inside(str(value), flag, "more than 0 and less than 1")),
     )
-    confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
-    intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
     ensemble: bool = of_votes(
         "With --counts: the patterns of --probs are members of one predictor, their mean.",
         default=False,
@@ -245,11 +256,6 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         return listed(self.probs or ("prob_*" if self.counts is not None else ()))
 
     @property
-    def needed(self) -> list[str] | None:
-        """What judges class probabilities, beside votes; None: rows have scores."""
-        return ([] if self.counts else [self.label]) if self.patterns else None
-
-    @property
     def strengths(self) -> tuple[str, ...]:
         """The columns of strengths, as ``--alpha0`` names them."""
         return listed(self.alpha0 or ())
@@ -272,10 +278,7 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         """The thresholds to judge, by the name under which their metrics stand."""
         found = {}
         for text in listed(cast("Sequence[str]", self.threshold or ())):
-            try:
-                value = float(text)
-            except ValueError:
-                value = math.nan
+            value = float(text) if is_decimal(text) else math.nan
             if not math.isfinite(value):
                 raise UsageError(f"--threshold is {text!r}; expected a number.")
             found[f"threshold:{text}"] = value
@@ -317,21 +320,14 @@ class EvaluateOptions(shared.Labelled, shared.Threaded, shared.ClassColumns):
         )
 
     @property
-    def sure(self) -> float | None:
-        """The confidence of intervals; None where none are wanted."""
-        return self.confidence if self.intervals else None
-
-    @property
     def needs_each(self) -> str | None:
         """The option that needs every row as it is, if one does."""
-        for flag, given in (
-            ("--groups", self.groups),
-            ("--weight-kind sampling", self.weight_kind == "sampling"),
-            ("--prevalence (its intervals)", self.intervals and self.prevalence),
-        ):
-            if given:
-                return flag
-        return None
+        needing = {
+            "--groups": self.groups,
+            "--weight-kind sampling": self.weight_kind == "sampling",
+            "--prevalence (its intervals)": self.intervals and self.prevalence,
+        }
+        return next((flag for flag, given in needing.items() if given), None)
 
     def wanted(self, known: Sequence[str]) -> list[str]:
         """Return the metrics that are wanted of some known ones."""

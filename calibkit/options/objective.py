@@ -38,10 +38,8 @@ class Gap(Struct, frozen=True):
 class Review(Struct, frozen=True):
     """Three-way decisions: precision binds what is blocked, recall that with what is reviewed."""
 
-    #: The bounds, two of them or all; a capacity below 1 is a share of the rows.
-    precision: Bound | None = None
-    recall: Bound | None = None
-    capacity: Bound | None = None
+    #: ``precision``, ``recall`` and ``review_capacity`` (below 1 a share of the rows): two or all.
+    bounds: Mapping[str, Bound] = {}
     costs: tuple[Bound, ...] = ()  # instead: what a false positive, a miss and a review cost
 
     @property
@@ -49,19 +47,9 @@ class Review(Struct, frozen=True):
         """What is minimised (``review`` or costs) or maximised."""
         if self.costs:
             return f"cost:{self.costs[0]},{self.costs[1]}"
-        if self.precision is not None and self.recall is not None:
-            return REVIEW
-        return "recall" if self.recall is None else "precision"
-
-    @property
-    def bounds(self) -> dict[str, Bound]:
-        """The bounds by name."""
-        given = {
-            "precision": self.precision,
-            "recall": self.recall,
-            "review_capacity": self.capacity,
-        }
-        return {name: bound for name, bound in given.items() if bound is not None}
+        if "recall" not in self.bounds:
+            return "recall"
+        return REVIEW if "precision" in self.bounds else "precision"
 
     @property
     def said(self) -> dict[str, str]:
@@ -172,7 +160,7 @@ class Target(Struct, frozen=True):
         if self.prevalence is not None:
             return "pn"
         if self.review is not None:
-            return "p" if self.review.recall is not None or not self.review.costs else ""
+            return "" if self.review.costs else "p"
         if self.bound is not None:
             return "pn" if "fpr" in (self.option, *dict(self.beside)) else "p"
         from calibkit.numerics.confusion import OBJECTIVES
@@ -195,28 +183,25 @@ def read_target(
     """
     named = {name: text for name, text in given.items() if text is not None}
     asked = {name: text for name, text in (review or {}).items() if text is not None}
-    if several and not asked and len(named) > 1 and named.keys() <= _SIGNS.keys():
-        bounds = [
-            read_target({name: text}, value=value, prevalence=prevalence)
-            for name, text in sorted(named.items(), key=lambda pair: pair[0] == "recall")
-        ]
-        pairs = [(one.option, one.bound) for one in bounds if one.bound is not None]
-        return replace(bounds[0], beside=tuple(pairs[1:]))
-    if asked or named.keys() == {"precision", "recall"}:
+    bounded = named.keys() <= _SIGNS.keys()
+    if asked or (named.keys() == {"precision", "recall"} and not several):
         return _three_way(named, asked, value, prevalence)
-    if len(named) != 1:
+    if not named or (len(named) > 1 and not (several and bounded)):
         options = ", ".join(f"--{name}" for name in given)
         seen = " and ".join(f"--{name}" for name in named) or "none"
-        more = "; several bounds go with --confidence" if named.keys() <= _SIGNS.keys() else ""
+        more = "; several bounds go with --confidence" if bounded else ""
         raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
-    ((name, text),) = named.items()
     base_rate = None
     if prevalence is not None:
         base_rate = inside(prevalence, "--prevalence", "a share above 0 and below 1")
-    if name in ("maximize", "minimize"):
+    if not bounded:
+        ((name, text),) = named.items()
         return _unbounded(name, str(text), value, base_rate)
-    bound = _rows(text, "--capacity") if name == "capacity" else decimal_bound(text, f"--{name}")
-    return Target(name, bound, value_column=value, prevalence=base_rate)
+    first, *beside = [
+        (name, (_rows if name == "capacity" else decimal_bound)(text, f"--{name}"))
+        for name, text in sorted(named.items(), key=lambda pair: pair[0] == "recall")
+    ]
+    return Target(*first, value_column=value, prevalence=base_rate, beside=tuple(beside))
 
 
 def _rows(text: str | float, option: str, least: int = 1) -> Bound:
@@ -258,10 +243,9 @@ def _three_way(
             "which binds what is blocked or reviewed, or with both; and with no other objective."
         )
     bounds = {name: decimal_bound(text, f"--{name}") for name, text in named.items()}
-    capacity = asked.get("review_capacity")
-    room = None if capacity is None else _rows(capacity, "--review-capacity", 0)
-    review = Review(bounds.get("precision"), bounds.get("recall"), room)
-    return Target(REVIEW, review=review)
+    if "review_capacity" in asked:
+        bounds["review_capacity"] = _rows(asked["review_capacity"], "--review-capacity", 0)
+    return Target(REVIEW, review=Review(bounds))
 
 
 def _unbounded(name: str, text: str, value: str | None, base_rate: Bound | None) -> Target:

@@ -252,7 +252,7 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
 
 def inside(value: Any, flag: str, expected: str = "a number above 0 and below 1") -> Bound:
     """Return a number above 0 and below 1, with the decimal digits that were typed."""
-    bound = value if isinstance(value, Bound) else decimal_bound(value, flag)
+    bound = decimal_bound(value, flag)
     if not 0 < bound.numerator < bound.denominator:
         raise UsageError(f"{flag} is {value}; expected {expected}.")
     return bound

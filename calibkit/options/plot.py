@@ -19,12 +19,12 @@ from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import evaluate as own
 from calibkit.options import shared
-from calibkit.options.evaluate import EvaluateOptions
+from calibkit.options.evaluate import EvaluateOptions, Intervals
 from calibkit.options.option import Options, listed, option
 
 if TYPE_CHECKING:
     #: Boundaries, or their files; `read_models` makes them a tuple.
-    Boundaries: TypeAlias = shared.ModelLike | Sequence[shared.ModelLike]
+    Boundaries: TypeAlias = shared.ModelLike | Sequence[shared.ModelLike] | None
 else:
     Boundaries = Any
 
@@ -67,7 +67,7 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
     several: Any = listed(value) if isinstance(value, str) else value
     several = several if isinstance(several, list | tuple) else [value]
     texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
-    return tuple(one for place, one in enumerate(texts) if one not in texts[:place])
+    return tuple(one for place, one in enumerate(texts) if one not in [None, *texts[:place]])
 
 
 of_boundaries = partial(of_bins, metavar="MODEL", default=(), many="commas", read=read_models)
@@ -137,13 +137,6 @@ class PlotOptions(Options):
             (one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind, one)
             for place, one in enumerate(models, 1)
         ]
-
-
-class Intervals(Options):
-    """Whether intervals are drawn, and how sure they are."""
-
-    confidence: Annotated[float, EvaluateOptions] = 0.95
-    intervals: Annotated[bool, EvaluateOptions] = True
 
 
 class Scored(Options):
@@ -560,12 +553,6 @@ class AucLiftOptions(ScorePlot):
     baseline: Annotated[str | None, EvaluateOptions] = None
     by: shared.By = None
     min_rows: Annotated[int, EvaluateOptions] = 100
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores, each once, the baseline first."""
-        first = () if self.baseline is None else (self.baseline,)
-        return tuple(dict.fromkeys((*first, *super().names)))
 
 
 class WatchPlotOptions(PlotOptions):

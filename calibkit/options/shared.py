@@ -234,6 +234,20 @@ class ClassColumns(Options):
         return patterns[0]
 
 
+class JudgedClasses(Labelled, Threaded, ClassColumns):
+    """Class probabilities that a label judges, or votes; or else scores."""
+
+    @property
+    def of_classes(self) -> bool:
+        """Whether the rows hold class probabilities."""
+        return bool(self.probs or self.counts)
+
+    @property
+    def needed(self) -> Sequence[str] | None:
+        """What judges class probabilities, of which all rows are needed; None: rows have scores."""
+        return ([] if self.counts else [self.label]) if self.of_classes else None
+
+
 class ColumnOptions(LabelledColumns):
     """The same with an uncertainty, and how weights are taken."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field
 from functools import partial
 from typing import Annotated, Any, Final, Literal
@@ -40,10 +40,6 @@ def _whole_pair(value: Any, flag: str) -> tuple[int, int]:
     if not all(math.isfinite(number) and number == int(number) for number in (first, second)):
         raise UsageError(f"{flag} is {value!r}; expected two whole numbers, such as 2,1000.")
     return int(first), int(second)
-
-
-def _told(pair: Sequence[float]) -> str:
-    return ",".join(f"{number:g}" for number in pair)
 
 
 class SimulateOptions(Options):
@@ -118,16 +114,16 @@ class PosteriorOptions(SimulateOptions):
 
     def check(self) -> None:
         """Refuse priors, rates and numbers of rows that are none."""
-        for name, prior in (("true prior", self.true_prior), ("model prior", self.model_prior)):
-            if not all(math.isfinite(number) and number > 0 for number in prior):
+        for name, (one, zero) in {"true": self.true_prior, "model": self.model_prior}.items():
+            if not (0.0 < one < math.inf and 0.0 < zero < math.inf):
                 raise UsageError(
-                    f"the {name} is {_told(prior)}; expected two positive numbers, "
+                    f"the {name} prior is {one:g},{zero:g}; expected two positive numbers, "
                     "for the positives and for the negatives."
                 )
         smallest, largest = self.evidence
         if not 1 <= smallest <= largest <= _LARGEST_EVIDENCE:
             raise UsageError(
-                f"the evidence is {_told(self.evidence)}; expected a smallest and a largest "
+                f"the evidence is {smallest:g},{largest:g}; expected a smallest and a largest "
                 f"number of training rows, 1 <= smallest <= largest <= {_LARGEST_EVIDENCE}."
             )
 

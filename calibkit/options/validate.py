@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 from calibkit.options import shared
 
 
-class ValidateOptions(shared.Folded, shared.ClassColumns):
+class ValidateOptions(shared.Labelled, shared.Folded, shared.ClassColumns):
     """Read rows as the other commands would, and report every problem.
 
     Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns,
@@ -32,9 +30,7 @@ class ValidateOptions(shared.Folded, shared.ClassColumns):
     label: str | None = shared.named_column(
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
-    )
-    positive: Annotated[str | None, shared.Labelled] = None
-    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
+    )  # type: ignore[assignment]
     uncertainty: shared.Uncertainty = None
     weight: shared.Weight = None
     by: shared.By = None

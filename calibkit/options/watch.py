@@ -13,7 +13,7 @@ from calibkit.options.option import inside, option
 of_estimate = partial(option, group="Without labels")
 
 
-class DriftOptions(OfModel, shared.Threaded):
+class DriftOptions(OfModel, shared.Labelled, shared.Threaded):
     """Compare new rows with those that a boundary, or each boundary of a bundle, was fitted on.
 
     Reports the share of rows selected, the population stability index of score and uncertainty
@@ -31,9 +31,7 @@ class DriftOptions(OfModel, shared.Threaded):
 
     label: str | None = shared.named_column(
         "Column with the label: 0/1, boolean or t/f.", shown="none: nothing is judged"
-    )
-    positive: Annotated[str | None, shared.Labelled] = None
-    unlabelled: Annotated[Literal["error", "drop"], shared.Labelled] = "error"
+    )  # type: ignore[assignment]
     weight: str | None = shared.named_column(
         "Column with non-negative weights: a weight 2 is two rows.",
         shown="as the model names it, if it was fitted on weighted rows",

@@ -58,7 +58,6 @@ BASELINE = "st"
 _BIASES = ("calibration_bias", "ece")
 _LOSSES = ("calibration_loss", "dispersion_loss", "epistemic_loss")
 _ECES = ("ece_at", "cumulative_ece_at")
-_GAINED = ("precision", "baseline_precision", "gain")
 
 _LIFT_SCHEMA = style.schema("score slice", "rows", "auc_baseline", "auc", "lift", "low", "high")
 _BIAS_SCHEMA = style.schema("score", "top", "count", "positives", *_BIASES, *ends_of(_BIASES))
@@ -66,7 +65,7 @@ _LOSS_SCHEMA = style.schema("name", *_LOSSES, *ends_of(_LOSSES))
 _ECE_SCHEMA = style.schema("score", "score_bin", *_ECES, *ends_of(_ECES)) | {"score_bin": pl.Int64}
 _GAIN_SCHEMA = style.schema(
     *("method", "bound", "precision", "recall", "baseline_precision", "baseline_recall", "gain"),
-    *ends_of(_GAINED),
+    *ends_of(("precision", "baseline_precision", "gain")),
 )
 
 
@@ -77,9 +76,9 @@ def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
     taken as given.  Durfee, Gupta, Basu, "Heterogeneous calibration: a post-hoc model-agnostic
     framework for improved generalization", figure 3: box plots of the test AUC lifts of several runs.
     """
-    if len(options.names) < 2:
-        raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
     spec = replace(options.judged, metrics=("count", "auc"))
+    if len(spec.ranked) < 2:
+        raise UsageError("an AUC lift compares scores: name a --baseline and another --score.")
     found = evaluate(spec, source)
     metrics, baseline = found.metrics, spec.ranked[0]
     rows = []
@@ -226,7 +225,7 @@ def draw_dispersion(shown: Points, sheet: Sheet) -> None:
 
 def _sure(options: kinds.EceAtOptions | kinds.RecallGainOptions) -> float | None:
     """Return the confidence of intervals; weighted rows have none."""
-    return options.confidence if options.intervals and options.weight is None else None
+    return options.sure if options.weight is None else None
 
 
 def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
@@ -299,11 +298,8 @@ def gain_points(source: Source, options: kinds.RecallGainOptions) -> Points:
     other does not; without such rows there is none.
     """
     check_lines(options.methods, "methods", "--method")
-    known = [
-        name
-        for name, method in METHODS.items()
-        if "precision" in method.objectives and name != BASELINE
-    ]
+    known = [name for name, one in METHODS.items() if "precision" in one.objectives]
+    known.remove(BASELINE)
     for name in options.methods:
         if name not in known:
             raise UsageError(
@@ -351,10 +347,11 @@ def _judged(
     """Return a method at a bound on test rows, else in the cross-validation."""
     from calibkit.methods.boundary.result.fit import fit_boundary  # which no other picture needs
 
+    several = name != BASELINE and not METHODS[name].surface
     own = BoundaryOptions(
         precision=bound.text,
         method=name,
-        uncertainty_bins=None if METHODS[name].surface else options.uncertainty_bins,
+        uncertainty_bins=options.uncertainty_bins if several else None,
         score_bins=options.score_bins if METHODS[name].take else None,
         folds=0 if held is not None else options.folds,
         seed=options.seed,
@@ -362,9 +359,7 @@ def _judged(
         provenance="none",
     )
     try:
-        model = fit_boundary(
-            rows, own.at_levels(None) if name == BASELINE else own, test=held
-        ).model
+        model = fit_boundary(rows, own, test=held).model
     except InfeasibleError:
         return _Judged()
     judged, hit = model.fit.test or model.fit.cross_validated, None

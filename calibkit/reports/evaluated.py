@@ -78,9 +78,7 @@ def picture_of(options: EvaluateOptions, source: Source, found: Evaluated, forma
     """
     options = with_score(options, source)
     if options.scale == "raw" and not options.patterns:
-        boundary = () if options.boundary is None else options.boundary
-        curves = options.part(plot.RocOptions, scores=options.ranked, boundary=boundary)
-        shown = plots.points(source, curves)
+        shown = plots.points(source, options.part(plot.RocOptions, scores=options.ranked))
     else:
         shown = _reliability(options, found)
     return plots.picture(shown, format=format)
@@ -176,16 +174,15 @@ def _asked(
         yield plot.DispersionOptions, {"probs": options.patterns}
     if options.patterns or len(names) > MOST_LINES:
         return
-    boundary = () if options.boundary is None else options.boundary
     if options.prevalence is not None:  # on which recall and the false positive rate do not depend
-        yield plot.RocOptions, {"scores": names, "boundary": boundary}
+        yield plot.RocOptions, {"scores": names}
         return
     if len(names) == 1:  # what a threshold gives, with those that were judged
         single = model is not None and not model.groups and len(model.score_thresholds) == 1
-        own = {"scores": names, "boundary": boundary if single else (), "decision": None}
-        yield plot.ThresholdOptions, own
-    yield plot.PrecisionRecallOptions, {"scores": names, "boundary": boundary}
-    yield plot.RocOptions, {"scores": names, "boundary": boundary}
+        own = {} if single else {"boundary": ()}
+        yield plot.ThresholdOptions, {"scores": names, "decision": None, **own}
+    yield plot.PrecisionRecallOptions, {"scores": names}
+    yield plot.RocOptions, {"scores": names}
     if model is not None and "uncertainty" in model.columns:  # over the columns that it reads
         score, uncertainty = model.columns["score"], model.columns["uncertainty"].name
         grid = {"score": score.name, "scale": score.scale or "probability"}
@@ -242,7 +239,7 @@ def _figure_of(svg: bytes, place: int, alt: str, words: str) -> Markup:
         element = element.replace(colour, f"var({of_page})")
     label = f'aria-label="{escaped(alt)}"'  # in which a backslash is one
     element = _LABEL.sub(lambda _: label, element, count=1).strip()
-    return html.figure(Markup(element), words)
+    return html.tag("figure", html.joined([Markup(element), html.tag("figcaption", words)]))
 
 
 def _cell(metrics: Metrics, score: str, part: str, name: str) -> Span:

@@ -142,8 +142,7 @@ def points(source: Source, options: PositivityOptions) -> Points:
     """
     cells = grid_cells(source, options, 3, 12)
     check_lines(level_names(cells.frame), "uncertainty levels", "--uncertainty-bins")
-    bounded = options.intervals and cells.whole
-    table = with_intervals(cells.frame, options.confidence if bounded else None)
+    table = with_intervals(cells.frame, options.sure if cells.whole else None)
     interval = per_cent(options.confidence, table["low"].count())
     return Points.of("positivity", table, cells, **cells.words, interval=interval)
 

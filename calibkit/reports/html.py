@@ -151,11 +151,6 @@ def folding(main: Table, summary: str, rest: Table) -> Markup:
     return joined([table(main), tag("details", inside) if rest.rows else NOTHING])
 
 
-def figure(drawing: Markup, caption: str) -> Markup:
-    """Return a picture with the words under it."""
-    return tag("figure", joined([drawing, tag("figcaption", caption)]))
-
-
 def page(title: str, *parts: Markup) -> bytes:
     """Return a whole page, in UTF-8."""
     shown = {"policy": escaped(_POLICY), "title": escaped(title), "content": joined(parts)}

@@ -75,7 +75,7 @@ def view(model: AlphaModel, page: Page) -> None:
             names = [f"ln probability of {name}" for name in model.classes]
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         page.say("")
-        most = len(pairs) if page.everything else page.shown(_SHOWN, _on_screen(model))
+        most = page.shown(_SHOWN, _on_screen(model))
         rows = [("intercept", model.intercept), *pairs]
         page.first(most + 1, ["feature", "weight in ln alpha0"], rows, "smaller weights")
     if model.disagreement_map is not None:
@@ -109,5 +109,5 @@ def logit_map_view(
     assert isinstance(weights, list) and isinstance(intercept, list)
     own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
     rows = [*zip(classes, own, intercept, strict=True)]
-    most = len(classes) if page.everything else page.shown(_SHOWN, on_screen)
-    page.first(most, ["class", "weight of its own logit", "intercept"], rows, "more classes")
+    header = ["class", "weight of its own logit", "intercept"]
+    page.first(page.shown(_SHOWN, on_screen), header, rows, "more classes")

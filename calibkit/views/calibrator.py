@@ -175,5 +175,4 @@ def _some(
         page.table(header, spread(table, most))
         page.say(f"Some of {len(table):,} {what}; --all shows more.")
         return
-    rest = "more steps" if what == "steps" else "more"
-    page.first(len(table) if page.everything else _SHOWN, header, table, rest)
+    page.first(_SHOWN, header, table, "more steps" if what == "steps" else "more")

@@ -408,6 +408,10 @@ def test_boundaries_that_cannot_be_drawn(tmp_path: Path) -> None:
     assert "decides by the score 'score'" in plots.points(source_of(moved), options).warnings[0]
 
 
+def test_no_boundary_is_none() -> None:
+    assert HeatmapOptions(boundary=None).boundaries == HeatmapOptions().boundaries == []
+
+
 def test_the_outline_of_stairs_is_one_line() -> None:
     lines = outline(
         np.array([0.5, 0.7]),

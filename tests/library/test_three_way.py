@@ -50,20 +50,23 @@ def enumerated(rows: list[Row]) -> set[Counts]:
 def best(rows: list[Row], asked: Review) -> Fraction:
     """Return the best objective by its definition."""
     positives, whole = sum(r[3] * r[2] for r in rows), sum(r[3] for r in rows)
-    values = []
+    values, capacity = [], asked.bounds.get("review_capacity")
     for blocked, hits, reach, caught in enumerated(rows):
         if asked.costs:
             alarm, miss, review = (Fraction(cost.text) for cost in asked.costs)
             cost = alarm * (blocked - hits) + miss * (positives - caught)
             values.append((cost + review * (reach - blocked)) / whole)
             continue
-        if asked.precision and hits < Fraction(asked.precision.text) * blocked:
+        if (
+            "precision" in asked.bounds
+            and hits < Fraction(asked.bounds["precision"].text) * blocked
+        ):
             continue
-        if asked.recall and caught < Fraction(asked.recall.text) * positives:
+        if "recall" in asked.bounds and caught < Fraction(asked.bounds["recall"].text) * positives:
             continue
         if asked.objective == "review":
             values.append(Fraction(reach - blocked, whole))
-        elif asked.capacity and reach - blocked > Fraction(asked.capacity.text):
+        elif capacity and reach - blocked > Fraction(capacity.text):
             continue
         elif asked.objective == "recall":
             values.append(-Fraction(caught, positives))

@@ -118,7 +118,8 @@ def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
 
 def _makers(options: BoundaryOptions) -> dict[str, str]:
     """Return the hash of the model that made the scores, if the user names it."""
-    return {} if options.maker is None else {"score": model_hash(options.maker)}
+    maker: Any = options.calibrator
+    return {} if maker is None else {"score": model_hash(maker)}
 
 
 def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:

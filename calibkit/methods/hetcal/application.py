@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import polars as pl
 from msgspec import UNSET
@@ -16,6 +14,7 @@ from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
 from calibkit.methods.hetcal.trees import Routes, known_categories, read_features
 from calibkit.models.kinds import Reads, Request, find_columns
+from calibkit.runtime.threads import in_order
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
 
@@ -65,8 +64,7 @@ class HetcalApplier:
         def work(own: slice) -> None:
             probability[own], first[own] = self._judged(linear[own].copy(), values[:, own])
 
-        with ThreadPoolExecutor(pl.thread_pool_size()) as pool:
-            list(pool.map(work, blocks(linear.size, _BLOCK)))
+        list(in_order(pl.thread_pool_size(), work, blocks(linear.size, _BLOCK)))
         return [pl.Series(probability), pl.Series(first)]
 
     def _judged(self, score: Floats, values: Floats) -> tuple[Floats, Int32s]:

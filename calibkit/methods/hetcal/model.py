@@ -11,9 +11,7 @@ from calibkit.maps.model import Candidate, ScoreMap
 from calibkit.models.model import Column, Model, known
 from calibkit.options.calibrate import SCORE_METHODS
 
-PARTITIONS = ("tree", "forest", "boosted", "sequential")
-
-#: Those whose partitions each go on from the linear scores that the last one left.
+#: Models whose partitions each go on from the linear scores that the last one left.
 IN_TURN = ("boosted", "sequential")
 
 #: What splits are judged by; of boosted trees it is the log loss.
@@ -249,7 +247,7 @@ class HetcalModel(Model):
     KIND: ClassVar[str] = "hetcal"
     VERSION: ClassVar[int] = 1
 
-    partition: Annotated[str, known(PARTITIONS)]
+    partition: Annotated[str, known(("tree", "forest", *IN_TURN))]
     criterion: Annotated[str, known(CRITERIA)]
     map: Annotated[str, known(MAPS)]
     precalibrate: FirstMap | None

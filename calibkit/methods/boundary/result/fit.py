@@ -488,10 +488,11 @@ def _warnings_of(model: BoundaryModel, target: Target) -> list[str]:
             f"the search was cut short: {_rate(seen.objective_value)} is reached, at "
             f"{'least' if target.minimised else 'most'} {_rate(model.fit.upper_bound)} is possible"
         )
-    if target.review is not None and target.review.precision and not seen.selected:
+    bounds = {} if target.review is None else target.review.bounds
+    if "precision" in bounds and not seen.selected:
         found.append(
-            f"no rows reach precision {target.review.precision}: none is blocked"
-            + (", and what is wanted of recall is reviewed" if target.review.recall else "")
+            f"no rows reach precision {bounds['precision']}: none is blocked"
+            + (", and what is wanted of recall is reviewed" if "recall" in bounds else "")
         )
     return found
 

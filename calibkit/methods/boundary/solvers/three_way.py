@@ -55,20 +55,21 @@ class ThreeWay(Goal):
 
     def prepare(self) -> None:
         """Work out what depends on the totals."""
-        asked, totals = self.asked, self.totals
-        if asked.capacity is not None and self.share is None:
-            self.share = totals.share_of(asked.capacity)
+        bounds, totals = self.asked.bounds, self.totals
+        if "review_capacity" in bounds and self.share is None:
+            self.share = totals.share_of(bounds["review_capacity"])
         #: Units of rows that can be reviewed.
         self.limit = totals.rows if self.share is None else math.floor(self.share * totals.rows)
         #: True positives that are wanted.
         self.least = 0
-        if asked.recall is not None and asked.recall.numerator:
-            self.least = bounded.PrecisionAtRecall(asked.recall, totals).least
+        if "recall" in bounds and bounds["recall"].numerator:
+            self.least = bounded.PrecisionAtRecall(bounds["recall"], totals).least
 
     @property
     def block(self) -> bounded.RecallAtPrecision:
         """The bound on what is blocked; at least 0 where there is none."""
-        return bounded.RecallAtPrecision(self.asked.precision or decimal_bound("0"), self.totals)
+        least = self.asked.bounds.get("precision") or decimal_bound("0")
+        return bounded.RecallAtPrecision(least, self.totals)
 
     def value(self, selected: float, hits: float, gain: float = 0, *more: float) -> float | None:
         """Return the share that is reviewed, recall, precision or the cost a row."""
@@ -253,7 +254,7 @@ class _Parts:
 
     def __init__(self, points: Points, goal: ThreeWay) -> None:
         self.points, self.goal, self.totals = points, goal, goal.totals
-        self.wanted, self.bound = goal.asked.recall, goal.asked.precision
+        self.wanted, self.bound = map(goal.asked.bounds.get, ("recall", "precision"))
         self.most: CountGoal = MostRowsAtPrecision(self.bound or decimal_bound("0"), self.totals)
 
     def counts(self, pair: Pair) -> tuple[float, ...]:
