@@ -365,6 +365,12 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
     for column, own in zip(frame, read, strict=True):
         if column.null_count() > own.null_count():
             raise _broken(source, f"column {column.name!r} holds text")
+    columns = _columns(source, options)
+    ends = frame.select("score_low", "score_high", "score_min").to_numpy()
+    beyond = np.isfinite(ends) & (ends != ends.clip(0.0, 1.0))
+    if columns["score"].measure == "probability" and beyond.any():
+        problem = "has scores outside [0, 1], and does not say their scale: name it by --scale"
+        raise DataError.of(source.parts[0].path, problem)
     frame = frame.sort("uncertainty_bin", "score_bin")
     levels, bins = _shape(frame, source)
     where = RowFinder(source)
@@ -380,7 +386,7 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
     filled = frame.fill_null(np.nan)
     fingerprint = data_hash({name: filled[name].to_numpy() for name in GRID_COLUMNS})
     grid = _grid(filled, total, positive, unit)
-    return GridTable(grid, _columns(source, options), fingerprint, source)
+    return GridTable(grid, columns, fingerprint, source)
 
 
 def _grid(frame: pl.DataFrame, total: Int64s, positive: Int64s, unit: Unit) -> Grid:

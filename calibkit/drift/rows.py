@@ -227,9 +227,12 @@ def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> N
         for one in watched:
             scale = one.model.columns["score"].scale
             if scale not in (None, "probability"):
+                bundled = isinstance(options.fitted, BundleModel)
+                way = "name what makes them by --calibrator."
+                way = f"watch its own file, and {way}" if bundled else way
                 raise UsageError(
                     f"{one.name}: its score is of --scale {scale}, and --estimate goes by "
-                    "probabilities; name what makes them by --calibrator."
+                    f"probabilities; {way}"
                 )
     elif isinstance(options.fitted, BundleModel):
         raise UsageError("a bundle calibrates its own scores; leave --calibrator out.")

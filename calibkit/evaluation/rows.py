@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from functools import partial
 from typing import Any
 
@@ -13,20 +14,20 @@ import polars as pl
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s
+from calibkit.arrays import Int64s, Numbers, UInt16s
 from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import Segments, read_segments
-from calibkit.columns.weights import in_units
+from calibkit.columns.weights import at_prevalence, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.evaluation.findings import Slice
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source, open_source
 from calibkit.measures.cells import Cells, place
-from calibkit.measures.views import ClassWeights, Sample
+from calibkit.measures.views import FixedClasses, Sample
 from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
 from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
@@ -70,6 +71,8 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
 
 def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
     """Return the options with a score that is there: else 'score', that of the boundary."""
+    if options.baseline is not None:
+        source.require([options.baseline], "--baseline")
     own = None if options.model is None else options.model.columns.get("score")
     alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
     if own is None or options.scores or options.baseline or "score" in alike:
@@ -181,26 +184,26 @@ def rows_of(
 
     first, *others = options.ranked
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
-    weight = _reweighted(options, rows)
     top, decision, cell = column("top"), column("decision"), column("cell")
     group: Int64s | None = None
     if options.groups is not None:  # the place among the distinct values: there may be millions
         group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
-    classes = None
-    if options.prevalence is not None and weight is not None:
-        classes = ClassWeights.of(rows.labels, weight, group)
+    whole = Sample(rows.score, rows.labels, rows.weight, group, rows.times)
+    if options.prevalence is not None:
+        whole = at_base_rate(whole, Fraction(options.prevalence))
     segments = None
     if options.by is not None:
         segments = read_segments(frame["by"].alias(options.by), rows.finder)
     decisions = {} if decision is None else _decisions(options, decision, three_way)
+    positives, total = _units(whole)
     return EvaluateRows(
         scores=scores,
-        whole=Sample(rows.score, rows.labels, weight, group, rows.times, classes),
+        whole=whole,
         top=rows.score if options.tops and top is None else top,
         segments=segments,
         decisions=decisions | {name: column(name) for name in options.thresholds},
         cells=None if cell is None or shape is None else Cells(cell, *shape),
-        base_rate=_base_rate(rows.labels, weight),
+        base_rate=positives / total,
         warnings=rows.warnings,
         notes=rows.notes,
         score_bits=None if rows.resolution is None else rows.resolution.score_bits,
@@ -342,24 +345,26 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
     return [score] if spread is None else [score, spread], cells
 
 
-def _reweighted(options: EvaluateOptions, rows: ScoreRows) -> Floats | None:
-    """Return the weights, with classes rescaled to the prevalence asked for.
-
-    The sum of weights stays what it was.
-    """
-    if options.prevalence is None:
-        return rows.weight
-    share, target = _base_rate(rows.labels, rows.weight), float(options.prevalence)
-    if not 0.0 < share < 1.0:
+def at_base_rate(sample: Sample, prevalence: Fraction) -> Sample:
+    """Return all rows with classes rescaled to a base rate; the sum of weights stays what it was."""
+    positives, rows = _units(sample)
+    if positives in (0, rows):
         raise DataError("--prevalence reweights two classes, but the rows have only one.")
-    factors = np.array([(1.0 - target) / (1.0 - share), target / share])
-    rescaled: Floats = factors[rows.labels]
-    return rescaled if rows.weight is None else rescaled * rows.weight
+    factors = at_prevalence(rows, positives, prevalence)
+    size = rows / factors.weigh(rows, positives)[0]
+    scale = np.array([factors.negative * size, factors.positive * size])
+    weight = sample.weights * scale[sample.label]
+    if not factors.exact:  # the weights are rounded as any others
+        found = replace(sample, weight=weight, given=weight)
+        return replace(found, classes=FixedClasses.of(found))
+    found = replace(sample, weight=weight, given=sample.weight)
+    return replace(found, classes=FixedClasses.of(found, factors, size))
 
 
-def _base_rate(label: UInt8s, weight: Floats | None) -> float:
-    """Return the share of positive rows, which does not depend on the order of rows."""
-    if weight is None:
-        return int(np.count_nonzero(label)) / label.size
-    units, _ = in_units(weight, label)
-    return int(units[label == 1].sum()) / int(units.sum())
+def _units(sample: Sample) -> tuple[int, int]:
+    """Return positive rows and all rows, in units of weight that no order of rows changes."""
+    label = sample.label
+    units = np.ones(label.size, np.int64)
+    if sample.weight is not None:
+        units, _ = in_units(sample.weight, label)
+    return int(units[label == 1].sum()), int(units.sum())

@@ -279,6 +279,7 @@ def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
     for own in cell:
         key = key * (1 + int(own.max())) + own
     order = np.lexsort((weight, key))
+    order = order[weight[order] > 0.0]  # no others: units have numbers
     starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     first, sorted_weight = order[starts], weight[order]
     total = np.add.reduceat(sorted_weight, starts)

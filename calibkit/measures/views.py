@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, wraps
 from itertools import accumulate
-from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, cast
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
-from calibkit.columns.weights import ROW, Unit
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
 from calibkit.measures.result import Number
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.sums import cut, each_block, exact_group_sums
@@ -31,25 +31,25 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class ClassWeights(Struct, frozen=True):
+class FixedClasses(Struct, frozen=True):
     """What the negative and the positive rows weigh among *all* rows, where that is fixed."""
 
     weight: Floats  # of each class
     square: Floats  # the sum of the squared weights of each class
     group: Floats | None  # of each class in each group (``--groups``): shape (groups, 2)
+    #: How often what is counted of each class counts, and what a unit of that is worth.
+    factors: ClassWeights
+    size: float
 
     @classmethod
-    def of(cls, label: Numbers, weight: Floats, group: Int64s | None) -> ClassWeights:
-        """Return those of some rows."""
-        label = label.astype(np.int64)
-        weights = (
-            exact_group_sums(weight, label, 2),
-            exact_group_sums(weight, label, 2, times=weight),
-        )
-        if group is None:
-            return cls(*weights, None)
-        size = 2 * (int(group.max(initial=-1)) + 1)
-        return cls(*weights, exact_group_sums(weight, 2 * group + label, size).reshape(-1, 2))
+    def of(cls, sample: Sample, factors: ClassWeights = AS_THEY_ARE, size: float = 1.0) -> Self:
+        """Return those of all rows, whose weights are rescaled already."""
+        label, weight, groups = sample.label.astype(np.int64), sample.weights, None
+        total, square = (exact_group_sums(weight, label, 2, times=own) for own in (None, weight))
+        if sample.group is not None:
+            cells = 2 * (int(sample.group.max()) + 1)
+            groups = exact_group_sums(weight, 2 * sample.group + label, cells).reshape(-1, 2)
+        return cls(total, square, groups, factors, size)
 
 
 class Sample(Struct, frozen=True):
@@ -65,8 +65,9 @@ class Sample(Struct, frozen=True):
     #: How many rows each of these stands for, where equal ones were counted (their weight is in
     #: `weight`); None: one.
     times: Int64s | None = None
-    #: What classes weigh among all rows, where ``--prevalence`` fixes that.
-    classes: ClassWeights | None = None
+    #: What classes weigh among all rows, where ``--prevalence`` fixes that; and what is counted.
+    classes: FixedClasses | None = None
+    given: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -216,7 +217,7 @@ def once(work: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, 
 
 def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: Any) -> View:
     """Return the view of some rows: sorted and counted."""
-    weight = sample.weight
+    classes, weight = sample.classes, sample.weight if sample.classes is None else sample.given
     score, unit = sample.score[:0], ROW
     count = positive = np.empty(0, np.int64)
     if sample.label.size and (weight is None or weight.any()):
@@ -224,7 +225,11 @@ def view_of(sample: Sample, name: str, part: str, settings: Settings, **more: An
         found = count_rows(
             sample.score, level, sample.label, 1, weight=weight, threads=settings.threads
         )
-        score, count, positive, unit = found.score, found.count, found.positive, found.unit
+        unit = found.unit
+        if classes is not None:  # in integers, so that bounds are compared exactly
+            found = found.reweighted(classes.factors)
+            unit = Unit(unit.size * classes.size, unit.exact)
+        score, count, positive = found.score, found.count, found.positive
     tally: dict[str, Any] = {"score": score, "count": count, "positive": positive, "unit": unit}
     return View(name=name, part=part, sample=sample, settings=settings, **tally, **more)
 

@@ -313,8 +313,8 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
             Settings,
             scale=measure(self.scale),
             strategy=self.bin_strategy,
-            precisions=tuple(bounds["recall_at_precision"]),
-            recalls=tuple(bounds["precision_at_recall"]),
+            precisions=tuple(dict.fromkeys(bounds["recall_at_precision"])),
+            recalls=tuple(dict.fromkeys(bounds["precision_at_recall"])),
             weighted=self.weight is not None,
             threads=self.workers,
         )

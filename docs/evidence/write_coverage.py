@@ -17,7 +17,6 @@ from studies import monte_carlo
 from calibkit import fit_boundary
 from calibkit.bins.binning import Levels
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.result.parts import threshold_values
 from calibkit_kernels.distributions import upper_tail
 
 GENERATORS = ("posterior", "noisy")
@@ -58,7 +57,7 @@ def replicate(cell: Cell, seed: int) -> Outcome:
         nothing = True
     else:
         levels = Levels(model.uncertainty_min or -math.inf, model.uncertainty_edges)
-        recall, precision = truth.judge(levels, threshold_values(model.score_thresholds))
+        recall, precision = truth.judge(levels, model.thresholds())
     best = truth.oracle[bound]
     return recall / best if best else math.nan, precision < float(bound), nothing
 

@@ -80,6 +80,10 @@ def keyed_counts(keys: UInt64s, salt: np.uint64, steps: UInt64s, out: UInt8s) ->
 
 #: Up to here rows are dealt one by one; beyond, a part's share is drawn at once.
 _FEW = 32
+#: The standard deviation from which an outcome is drawn by rejection; and for that the constants of
+#: the rectangle, 2 sqrt(2 / e) and 3 - 2 sqrt(3 / e).
+_FAR = 1024.0
+_RATIO = (1.7155277699214135, 0.8989161620588988)
 #: Odd constants far apart: how keys of other seeds, levels and labels differ.
 _SEED_STEP = np.uint64(0xD1342543DE82EF95)
 _LEVEL_STEP = np.uint64(0xA0761D6478BD642F)
@@ -87,24 +91,56 @@ _POSITIVE_STEP = np.uint64(0xE7037ED1A0B428DB)
 
 
 @kernel
+def log_hypergeometric(k: int, good: int, bad: int, sample: int) -> float:
+    """Return the log of the probability that `k` of `sample` draws without replacement are good."""
+    p = float(sample) / float(good + bad)
+    q = 1.0 - p
+    return (
+        log_probability(float(k), float(good), p, q)
+        + log_probability(float(sample - k), float(bad), p, q)
+        - log_probability(float(sample), float(good + bad), p, q)
+    )
+
+
+@kernel
+def by_rejection(good: int, bad: int, sample: int, mode: int, deviation: float, u: float) -> int:
+    """Return how many of `sample` draws without replacement are good: one or two tries, however many.
+
+    `u` is a uniform number, from whose bits all tries are made.  E. Stadlober, The ratio of uniforms
+    approach for generating discrete random variates, 1990, algorithm HRUE.
+    """
+    low, high = max(0, sample - bad), min(good, sample)
+    centre = float(sample) * (float(good) / float(good + bad)) + 0.5
+    width = _RATIO[0] * math.sqrt(deviation * deviation + 0.5) + _RATIO[1]
+    most = log_hypergeometric(mode, good, bad, sample)
+    key, draw = mix(np.uint64(np.float64(u).view(np.int64))), 0
+    while True:
+        x = 1.0 - uniform(key, draw)
+        place = math.floor(centre + width * (uniform(key, draw + 1) - 0.5) / x)
+        draw += 2
+        if low <= place <= high:
+            found = int(place)
+            if 2.0 * math.log(x) <= log_hypergeometric(found, good, bad, sample) - most:
+                return found
+
+
+@kernel
 def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     """Return how many of `sample` draws without replacement are good, by inversion from the mode.
 
-    `u` is a uniform number in [0, 1); the walk from the mode takes about as many steps as the
-    standard deviation.
+    `u` is a uniform number in [0, 1).  The walk from the mode takes about as many steps as the
+    standard deviation; beyond `_FAR` the outcome is drawn by rejection.
     """
     low, high = max(0, sample - bad), min(good, sample)
     if low == high:
         return low
-    p = float(sample) / float(good + bad)
     mode = int((float(sample) + 1.0) * (float(good) + 1.0) / (float(good + bad) + 2.0))
     mode = min(max(mode, low), high)
-    q = 1.0 - p
-    log_mode = (
-        log_probability(float(mode), float(good), p, q)
-        + log_probability(float(sample - mode), float(bad), p, q)
-        - log_probability(float(sample), float(good + bad), p, q)
-    )
+    share = float(good) / float(good + bad)
+    spread = share * (1.0 - share) * float(sample) * (1.0 - float(sample) / float(good + bad))
+    if spread > _FAR * _FAR:
+        return by_rejection(good, bad, sample, mode, math.sqrt(spread), u)
+    log_mode = log_hypergeometric(mode, good, bad, sample)
     u -= math.exp(log_mode)
     up = down = math.exp(log_mode)
     above, below = mode, mode

@@ -301,23 +301,12 @@ def surface_sums(
 
 @kernel
 def surface_keys(
-    regressor: Numbers,
-    level: UInt16s,
-    count: Numbers,
-    positive: Numbers,
-    part: UInt8s,
-    gain: Int64s,
-    keys: UInt32s,
-    cells: Int64s,
-    lines: Floats,
-    excluded: int,
+    regressor: Numbers, level: UInt16s, part: UInt8s, keys: UInt32s, lines: Floats, excluded: int
 ) -> None:
-    """Write the falling-order key of the surface at each entry, and add the entry to its cell.
+    """Write the falling-order key of the surface at each entry.
 
-    Values are single floats: beyond their digits differences mean nothing.  A cell holds the keys that
-    are alike but for `CELL_BITS`; of `cells`, shape (2^(32 - CELL_BITS), 4), the columns are rows,
-    positive rows, what the rows are worth (`gain`, which may be empty), and that without entries worth
-    less than nothing.  Entries of part `excluded` (-1: none) are in no cell, and have the key `NO_KEY`.
+    Values are single floats: beyond their digits differences mean nothing.  Entries of part `excluded`
+    (-1: none) have the key `NO_KEY`.
     """
     for i in range(regressor.size):
         if part.size and part[i] == excluded:
@@ -328,9 +317,23 @@ def surface_keys(
         value = np.float32(lines[own, 0] + lines[own, 1] * np.float64(regressor[i])) + np.float32(
             0.0
         )
-        key = falling_key(np.uint64(np.float32(value).view(np.uint32)), _SIGN)
-        keys[i] = key
-        cell = cells[key >> np.uint64(CELL_BITS)]
+        keys[i] = falling_key(np.uint64(np.float32(value).view(np.uint32)), _SIGN)
+
+
+@kernel
+def cell_sums(
+    keys: UInt32s, count: Numbers, positive: Numbers, gain: Int64s, cells: Int64s
+) -> None:
+    """Add entries to the cells of their keys, those that are alike but for `CELL_BITS`.
+
+    The columns of `cells`, shape (2^(32 - CELL_BITS), 4), are rows, positive rows, what the rows are
+    worth (`gain`, which may be empty), and that without entries worth less than nothing.  Entries with
+    the key `NO_KEY` are in none.
+    """
+    for i in range(keys.size):
+        if keys[i] == NO_KEY:
+            continue
+        cell = cells[keys[i] >> np.uint32(CELL_BITS)]
         cell[0] += count[i]
         cell[1] += positive[i]
         if gain.size:

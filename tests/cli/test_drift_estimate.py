@@ -109,11 +109,13 @@ def test_what_cannot_be_estimated_is_refused(made: Path, invoke: Invoke, tmp_pat
     assert invoke(*fit, "-o", tmp_path / "raw.json").code == 0
     service = ("bundle", made / "cal.json", f"a={made / 'single.json'}", "-q")
     assert invoke(*service, "-o", tmp_path / "s.json").code == 0
+    assert invoke("bundle", f"a={tmp_path / 'raw.json'}", "-q", "-o", tmp_path / "r.json").code == 0
     single, new = made / "single.json", made / "new.parquet"
     for words, said in (
         ([single, new, "--assume", "prior"], "--estimate"),
         ([single, new, "--calibrator", made / "cal.json"], "--estimate"),
         ([tmp_path / "raw.json", raw, "--estimate"], "--calibrator"),
+        ([tmp_path / "r.json", raw, "--estimate"], "its own file"),
         ([tmp_path / "s.json", new, "--estimate", "--calibrator", made / "cal.json"], "a bundle"),
         ([single, new, "--estimate", "--assume", "label"], "--assume"),
         ([single, new, "--estimate", "--calibrator", tmp_path / "none.json"], "No such file"),

@@ -393,3 +393,38 @@ def test_the_table_on_a_terminal(
     shown = invoke("evaluate", good, *given).stdout.decode()
     for text in ("600 rows", "auc", "other-score", "precision", "score by slice", "country:at"):
         assert text in shown
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ("--recall-at-precision", "0.5", "--metrics", "recall_at_precision:0.5"),
+        ("--recall-at-precision", "0.5,.50"),
+        ("--metrics", "precision_at_recall:0.5,precision_at_recall:.5"),
+    ],
+)
+def test_a_bound_named_twice_is_one(named: tuple[str, ...], good: Path, invoke: Invoke) -> None:
+    done = invoke("evaluate", good, *named, "--no-intervals")
+    assert done.code == 0, done.stderr
+    assert any(name.endswith(":0.5") for name in json.loads(done.stdout)["metrics"]["score"]["all"])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_bounds_at_another_base_rate_are_compared_exactly(
+    weighted: bool, tmp_path: Path, invoke: Invoke
+) -> None:
+    """All rows have the precision of the base rate; roundings would decide whether they reach it."""
+    for positives in range(3, 30):
+        label = np.repeat([1, 0], [positives, 37])
+        frame = pl.DataFrame({"score": np.where(label == 1, 0.1, 0.9), "label": label})
+        words = ["--prevalence", "0.3", "--recall-at-precision", "0.3", "--no-intervals"]
+        if weighted:
+            frame = frame.with_columns(w=pl.int_range(1, pl.len() + 1) % 5 + 1)
+            words += ["--weight", "w"]
+        done = invoke("evaluate", write(frame, tmp_path / "rows.csv"), *words)
+        found = json.loads(done.stdout)["metrics"]["score"]["all"]
+        assert found["recall_at_precision:0.3"] == 1.0, positives
+
+
+def test_a_missing_baseline_is_named_so(good: Path, invoke: Invoke) -> None:
+    invoke("evaluate", good, "--baseline", "nope").refused(2, "--baseline")

@@ -149,3 +149,13 @@ def test_a_boundary_of_a_grid_is_that_of_its_rows(
         taken.append(applied["decision"].to_list())
     assert taken[0] == taken[1]
     assert 0 < sum(taken[0]) < frame.height
+
+
+def test_a_table_of_logits_asks_for_their_scale(invoke: Invoke, tmp_path: Path) -> None:
+    """A Parquet table says what scale its scores are of, a CSV table cannot."""
+    logits = simulate(300).with_columns(score=(pl.col("score") / (1 - pl.col("score"))).log())
+    rows, grid = write(logits, tmp_path / "rows.parquet"), tmp_path / "grid.csv"
+    made = invoke("bin", rows, "--scale", "logit", "--score-bins", 9, "-q", "-o", grid)
+    assert made.code == 0
+    fit(invoke, grid, "--method", "exact").refused(3, "--scale")
+    assert fit(invoke, grid, "--method", "exact", "--scale", "logit").code == 0

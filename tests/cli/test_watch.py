@@ -600,6 +600,22 @@ def test_drift_counts_a_row_once_though_its_label_comes_later(
     assert once["tests"] == found["tests"]
 
 
+def test_late_labels_of_a_night_without_rows_come_in_several_files(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = nights(2).with_columns(seen=pl.lit(3))
+    new = frame.with_columns(seen=pl.lit(None, pl.Int32), label=pl.lit(None, pl.Int64))
+    state, last = tmp_path / "w.state", tmp_path / "w.json"
+    words = ("--period", "night", "--labelled-at", "seen", "--drift", "--unlabelled", "drop")
+    for place, part in enumerate((new, frame[::2], frame[1::2])):
+        rows = write(part, tmp_path / f"{place}.parquet")
+        line = ("watch", models / "boundary.json", rows, *words, "--precision", "0.1")
+        done = invoke(*line, "--state", state, "-q", "-o", last)
+        assert done.code == 0, done.stderr
+    found = json.loads(last.read_bytes())
+    assert (found["rows"], found["drift"][0]["rows"]) == (frame.height, frame.height)
+
+
 def test_runs_at_the_same_time_keep_all_rows(models: Path, tmp_path: Path) -> None:
     """The files of a night may come in any number of runs, also in threads and other processes."""
     parts = [simulate(300, seed=seed).with_columns(day=pl.lit(DAY)) for seed in range(4)]

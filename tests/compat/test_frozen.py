@@ -43,6 +43,7 @@ LAST_DIGITS = {
     "Sums of floats are the same whatever the version of Python": ("stochastic",),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
+    "`evaluate --prevalence` compares bounds exactly": ("evaluate weights",),
     "Normal quantiles come from Python": ("drift", "sample, evaluate"),
     "it is exact for few groups": ("intervals of groups",),
     "where a row stands for several comes from exact slopes": ("sampling",),

@@ -110,17 +110,32 @@ def log_hypergeometric(good: int, bad: int, sample: int, k: int) -> float:
 def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> None:
     mode = (sample + 1) * (good + 1) // (good + bad + 2)
     p = math.exp(log_hypergeometric(good, bad, sample, mode))
-    # The mode owns [0, p), the value above it the interval after that, then the one below.
-    assert kernels.hypergeometric(good, bad, sample, p * (1 - 1e-8)) == mode
-    assert kernels.hypergeometric(good, bad, sample, p * (1 + 1e-8)) == mode + 1
     spread = math.sqrt(
         sample / (good + bad) * good / (good + bad) * bad * (1 - sample / (good + bad))
     )
-    if not INTERPRETED or spread < 1e4:
-        draws = [kernels.hypergeometric(good, bad, sample, u) for u in (0.68, 0.9545)]
-        for draw, deviations in zip(draws, (1, 2), strict=True):
-            expected = deviations * spread
-            assert abs(abs(draw - mode) - expected) <= 0.02 * expected + 1.5
+    if spread < 1000:  # the mode owns [0, p), the value above it the interval after that
+        assert kernels.hypergeometric(good, bad, sample, p * (1 - 1e-8)) == mode
+        assert kernels.hypergeometric(good, bad, sample, p * (1 + 1e-8)) == mode + 1
+        return
+    draws = [kernels.hypergeometric(good, bad, sample, (i + 0.5) / 500) for i in range(500)]
+    away = (np.array(draws) - mode) / spread
+    assert stats.kstest(away, "norm").pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "sample"), [(1_000, 3_000, 700), (60_000, 90_000, 40_000), (40, 7_000, 900)]
+)
+def test_an_outcome_by_rejection_has_its_probability(good: int, bad: int, sample: int) -> None:
+    law, count = stats.hypergeom(good + bad, good, sample), 500 if INTERPRETED else 20_000
+    mode = (sample + 1) * (good + 1) // (good + bad + 2)
+    draws = [
+        kernels.by_rejection(good, bad, sample, mode, law.std(), (i + 0.5) / count)
+        for i in range(count)
+    ]
+    ends = np.unique(law.ppf(np.linspace(0.0, 1.0, 22)[1:-1]))
+    seen = np.bincount(np.searchsorted(ends, draws), minlength=ends.size + 1)
+    expected = count * np.diff(law.cdf(ends), prepend=0.0, append=1.0)
+    assert stats.chisquare(seen, expected).pvalue > UNLIKELY
 
 
 @given(st.integers(0, 10**12), st.integers(0, 10**12), st.floats(0, 1, exclude_max=True))

@@ -80,7 +80,8 @@ def keys_of(
     score, level, count, positive, part = tally
     keys = np.empty(score.size, np.uint32)
     cells = np.zeros((1 << 32 - logistic.CELL_BITS, 4), np.int64)
-    logistic.surface_keys(score, level, count, positive, part, gain, keys, cells, lines, excluded)
+    logistic.surface_keys(score, level, part, keys, lines, excluded)
+    logistic.cell_sums(keys, count, positive, gain, cells)
     return keys, cells
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -15,13 +16,14 @@ from scipy import special, stats
 
 from calibkit.evaluation.findings import Evaluated
 from calibkit.evaluation.outputs import content
+from calibkit.evaluation.rows import at_base_rate
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.influence import Level, variance, wilson
 from calibkit.measures.metrics import IntervalOptions, differences, intervals, method
 from calibkit.measures.result import Difference, Interval, Metrics
-from calibkit.measures.views import ClassWeights, Sample, View, view_of
+from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.metrics import Settings
@@ -29,6 +31,7 @@ from tests.naive import intervals as naive
 from tests.naive import metrics as naive_metrics
 
 Z = 1.959963984540054
+SHARE = Fraction(1, 5)
 OPTIONS = IntervalOptions(replicates=60)
 SETTINGS = Settings(precisions=(decimal_bound("0.5"),), recalls=(decimal_bound("0.5"),))
 COMPARED = ["auc", "average_precision", "log_loss", "brier", "mean_score", "calibration_bias"]
@@ -151,7 +154,7 @@ def designs() -> list[tuple[Sample, dict[str, object]]]:
         (replace(sample, weight=weight), sampling),
         (replace(sample, group=group), {}),
         (replace(sample, weight=weight, group=group), sampling),
-        (at_prevalence(replace(sample, weight=weight)), {**sampling, "prevalence": "0.2"}),
+        (at_base_rate(replace(sample, weight=weight), SHARE), {**sampling, "prevalence": "0.2"}),
     ]
 
 
@@ -253,18 +256,6 @@ def test_groups_and_sampling_weights_widen_what_they_should() -> None:
             assert found[name].high - found[name].low == pytest.approx(width[name], rel=0.5)
 
 
-def at_prevalence(sample: Sample, share: float = 0.2) -> Sample:
-    """The rows, each class weighing its share of a base rate."""
-    own = sample.weights
-    weight = own * np.where(sample.label == 1, share, 1 - share)
-    for y in (0, 1):
-        weight[sample.label == y] /= own[sample.label == y].sum()
-    weight *= own.sum()
-    return replace(
-        sample, weight=weight, classes=ClassWeights.of(sample.label, weight, sample.group)
-    )
-
-
 @pytest.mark.parametrize("name", ["brier", "base_rate", "mean_score"])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -278,7 +269,7 @@ def test_a_fixed_prevalence_leaves_the_doubt_of_a_jackknife(
     for inside in (unit % 3 == 0, draw.random(300) < 0.9, np.ones(300, bool)):
 
         def metric(more: np.ndarray, inside: np.ndarray = inside) -> tuple[View, float]:
-            rows = at_prevalence(replace(sample, weight=weight * more)).rows_of(inside)
+            rows = at_base_rate(replace(sample, weight=weight * more), SHARE).rows_of(inside)
             data = view(rows, weighted=True, weight_kind="sampling", prevalence="0.2")
             return data, registry.compute(data, [name])[name]
 
@@ -293,7 +284,7 @@ def test_a_fixed_prevalence_leaves_the_doubt_of_a_jackknife(
 
 
 def test_a_fixed_prevalence_is_no_news_but_in_slices() -> None:
-    data = view(at_prevalence(simulate()), weighted=True, prevalence="0.2")
+    data = view(at_base_rate(simulate(), SHARE), weighted=True, prevalence="0.2")
     assert {"base_rate", "brier_uncertainty", "lift"}.isdisjoint(bounds(data))
     found = bounds(replace(data, part="segment:a", base_rate=0.25))
     assert found["lift"].high == pytest.approx(found["base_rate"].high / 0.25)

@@ -630,6 +630,8 @@ def place_of(away: float, reach: int) -> int:
 
 #: The twins of kernels whose name they do not bear.
 TWINS = {
+    "log_hypergeometric": "hypergeometric",
+    "by_rejection": "hypergeometric",
     "falling_key": "falling_ranks",
     "falling_keys": "falling_ranks",
     "head": "order_statistics",

@@ -14,6 +14,7 @@ TWINS = {
     "moment_sums": "fit",
     "surface_sums": "fit",
     "surface_keys": "value",
+    "cell_sums": "cuts",
     "level_limits": "limits",
 }
 

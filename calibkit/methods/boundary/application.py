@@ -61,7 +61,7 @@ def spread_of(model: BoundaryModel, arrays: Mapping[str, Numbers]) -> Numbers | 
 def level_thresholds(model: BoundaryModel) -> Floats:
     """Return the threshold of each level: NaN for never, -inf for always."""
     if model.order == "uncertainty-score":
-        return threshold_values(model.score_thresholds)
+        return model.thresholds()
     assert model.score_edges is not msgspec.UNSET and model.take is not msgspec.UNSET
     lowest = np.concatenate([[-np.inf], np.array(model.score_edges, np.float64), [np.nan]])
     return lowest[len(model.score_edges) + 1 - np.array(model.take)]

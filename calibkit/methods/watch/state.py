@@ -232,7 +232,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
 
     def _without_past(self, fresh: Sequence[Night]) -> tuple[list[Night], int]:
         """Return nights without drift on those that are over, and how many rows these had."""
-        begun = self.last if self.nights and any(map(sum, self.nights[-1].drift)) else None
+        nights = [place_of(night.period) for night in self.nights if any(map(sum, night.drift))]
+        begun = max(nights, default=None)
         newest = max((place_of(night.period) for night in fresh), default=0)
         found, over = list[Night](), 0
         for night in fresh:

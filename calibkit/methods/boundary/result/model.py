@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,6 +13,9 @@ from msgspec.structs import replace
 from calibkit.errors import ModelError
 from calibkit.methods.boundary.result import parts
 from calibkit.models.model import Model, known
+
+if TYPE_CHECKING:
+    from calibkit.arrays import Floats
 
 #: A level is kept in 16 bits.
 MOST_LEVELS = 65_535
@@ -109,6 +112,10 @@ class BoundaryModel(Model):
     def spreads(self) -> list[str]:
         """The roles of its uncertainties, in order."""
         return sorted(role for role in self.columns if role.startswith("uncertainty"))
+
+    def thresholds(self) -> Floats:
+        """Return the threshold of each level; NaN selects nothing, -inf everything."""
+        return parts.threshold_values(self.score_thresholds)
 
     @property
     def rule(self) -> dict[str, Any]:

@@ -65,10 +65,12 @@ def surface_cut(
     """Return the best cut of a surface, a line in the score at each level, see `cells.best_cut`."""
     s = regressor(tally, probability)
     keys, pieces = np.empty(s.size, np.uint32), sorting.pieces_of(s.size, threads)
-    tables = np.zeros((len(pieces), 1 << 32 - kernels.CELL_BITS, 4), np.int64)
-    arrays = s, tally.level, tally.count, tally.positive, tally.part, tally.gain, keys
-    more = [(table, lines, excluded) for table in tables]
+    more = [(lines, excluded)] * len(pieces)
+    arrays: tuple[Numbers, ...] = s, tally.level, tally.part, keys
     each_block(kernels.surface_keys, arrays, pieces, threads, more)
+    tables = np.zeros((len(pieces), 1 << 32 - kernels.CELL_BITS, 4), np.int64)
+    arrays = keys, tally.count, tally.positive, tally.gain
+    each_block(kernels.cell_sums, arrays, pieces, threads, [(table,) for table in tables])
 
     def points_of(first: int, last: int) -> Points:
         low, high = first << kernels.CELL_BITS, last + 1 << kernels.CELL_BITS
