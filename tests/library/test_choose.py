@@ -55,7 +55,8 @@ def test_useful_uncertainty_gets_levels_and_noise_gets_one() -> None:
 def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
     data, wanted = rows(3_000, useful=True, seed=5), asked(**target)
     found = delivered(choose_levels(data, wanted), wanted)
-    (price,) = marginal_prices(summarise(data, replace(wanted, uncertainty_bins=1)))
+    single = summarise(data, replace(wanted, uncertainty_bins=1))
+    (price,) = marginal_prices(single, single.aim()[1])
     worth, error, models = {}, {}, {}
     for levels in EVERY_LEVELS:
         fitted = fit_boundary(data, replace(wanted, uncertainty_bins=levels))
@@ -79,7 +80,8 @@ def test_a_capacity_prices_blocks_that_end_in_any_row() -> None:
     """Seven tenths of the positives reach row 5; of it all but the two reviewed are blocked."""
     data = score_rows(score=[6, 5, 4, 3, 2, 1], label=[1, 1, 0, 0, 1, 0])
     wanted = asked(method="st", recall="0.7", review_capacity="2")
-    assert marginal_prices(summarise(data, wanted)) == (2 / 3, 1 / 3, 1 / 3)
+    counted = summarise(data, wanted)
+    assert marginal_prices(counted, counted.aim()[1]) == (2 / 3, 1 / 3, 1 / 3)
 
 
 def test_what_cannot_be_chosen() -> None:

@@ -52,7 +52,7 @@ from calibkit.bins.binning import GridTable, Levels, several_levels
 from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
-from calibkit.methods.boundary.problem.goals import CountGoal, Goal
+from calibkit.methods.boundary.problem.goals import CountGoal, Goal, tally_totals
 from calibkit.methods.boundary.result import figures
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, no_folds
 from calibkit.methods.boundary.result.parts import Candidate
@@ -210,6 +210,8 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
         tried.append(Tried(summary, checked, beside))
     # What one threshold can hardly reach has a price there that says nothing of a partition's.
     priced = summaries[0 if base.cells is None else len(summaries) // 2]
+    if some is not None:
+        priced = replace(priced, tally=some)
     choice = _rank(Judge(goal, priced.over_own_levels(), dealt), tried)
     # A table of segments needs the folds themselves.
     return choice if some is not None and base.stack is None else replace(choice, checked=())
@@ -323,7 +325,7 @@ class Judge:
     """
 
     def __init__(self, goal: Goal, priced: Summary, dealt: Tally | None = None) -> None:
-        self.goal, self.dealt, self.prices = goal, dealt, marginal_prices(priced)
+        self.goal, self.dealt, self.prices = goal, dealt, marginal_prices(priced, goal)
         self.minimised, self.price = priced.planned.options.target.minimised, self.prices[0]
         self.rows_alone = not goal.uses_gain and not isinstance(goal, three_way.ThreeWay)
         self.priced = bool(goal.bounded) and self.rows_alone
@@ -458,12 +460,14 @@ def _units_per_row(tried: Tried) -> float:
     return 1.0 if summary.tally.unit.size == 1.0 else summary.totals().rows / summary.rows
 
 
-def marginal_prices(summary: Summary) -> tuple[float, ...]:
+def marginal_prices(summary: Summary, goal: Goal) -> tuple[float, ...]:
     """Return the rate of positives at which the bound stops one more row; of three-way decisions more.
 
-    It is 0 without a bound, and where what rows are worth counts.
+    It is 0 without a bound, and where what rows are worth counts.  The rows may be some of those that
+    the goal is for.
     """
-    tally, goal = summary.aim()
+    tally = summary.tally.reweighted(goal.totals.classes)
+    goal = goal.of(tally_totals(tally))
     if leaves := summary.planned.method.leaves:
         tally = tally.coarser(leaves_of(tally, goal, leaves), leaves)
     if isinstance(goal, three_way.ThreeWay):
