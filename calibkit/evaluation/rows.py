@@ -71,7 +71,7 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
 
 def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
     """Return the options with a score that is there: else 'score', that of the boundary."""
-    if options.baseline is not None:
+    if options.baseline is not None and not options.patterns:
         source.require([options.baseline], "--baseline")
     own = None if options.model is None else options.model.columns.get("score")
     alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`

@@ -191,7 +191,10 @@ class Tally(Struct, frozen=True, dict=True):
         The places must not decrease.  A pair of score and level may then have several entries, side
         by side, which is the same to whatever counts; see `merged`.
         """
-        return replace(self, level=places[self.level], levels=levels)
+        found = replace(self, level=places[self.level], levels=levels)
+        if "log_odds" in self.__dict__:  # of the same scores
+            found.__dict__["log_odds"] = self.__dict__["log_odds"]
+        return found
 
     def merged(self) -> Tally:
         """Return an undealt tally with one entry for each pair of score and level."""

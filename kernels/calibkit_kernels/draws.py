@@ -218,6 +218,9 @@ def deal_entries(
         room[part] = rows // parts + (part < rows % parts)
         wanted += room[part] if part < kept else 0
     size = min(size, wanted)
+    if kept < parts:  # the others are one part: which of them a row is dealt to does not show
+        room[kept], parts = rows - wanted, kept + 1
+        room = room[:parts]
     bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)

@@ -195,6 +195,8 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
             some = base.tally.sample(min(parts, MOST_FOLDS), options.seed + _THINNED)
             counted_on = replace(base, tally=some)
         dealt = counted_on.deal(classes)
+        if measure(base.columns["score"].scale) == "probability":
+            dealt.logits(options.workers)  # which the levels of all candidates share
     tried = []
     for summary in steps(summaries, len(summaries), "candidates judged"):
         if dealt is None:
