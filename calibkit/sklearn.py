@@ -71,6 +71,8 @@ class _Binary(ClassifierMixin, BaseEstimator):
     def _fit(self, X: Any, y: Any, fit: Any, sample_weight: Any = None, **options: Any) -> Self:
         """Fit `model_` by a function of calibkit: it has the other parameters too."""
         X, y = validate_data(self, X, y, **self._checks(X, self._least))
+        if self.estimator is None and X.shape[1] < self._least:  # which of frames is not checked
+            raise ValueError(f"X has {X.shape[1]} columns; at least {self._least} are needed.")
         check_consistent_length(X, y)  # of frames too
         codes = self._codes(y)
         weight = None
@@ -119,6 +121,7 @@ class _Binary(ClassifierMixin, BaseEstimator):
     ) -> tuple[Numbers, dict[str, Numbers], Scale]:
         """Return the rows to fit on, their scores and what goes with these, and the scale."""
         every = np.arange(len(y))
+        self.__dict__.pop("estimator_", None)  # of an earlier fit
         if self.estimator is None:
             return every, self._scored(X, None), self.scale
         weighs = weight is not None and has_fit_parameter(self.estimator, "sample_weight")

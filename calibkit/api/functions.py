@@ -102,6 +102,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
 
     @functools.wraps(work)
     def function(*first: Any, **given: Any) -> Any:
+        given = {name: str(own) if isinstance(own, str) else own for name, own in given.items()}
         with in_python(names_of(kind)):
             if frame:
                 return work(*opened(work.__name__, kind, first, given))

@@ -41,8 +41,8 @@ class Page(Struct):
     def first(
         self, most: int, header: Sequence[str], rows: Sequence[Sequence[object]], rest: str = "more"
     ) -> None:
-        """Add a table of the first `most` rows, and say how many more there are; else of all."""
-        most = len(rows) if self.everything else most
+        """Add a table of the first `most` rows of a short page, and say how many more there are."""
+        most = self.shown(len(rows), most)
         self.table(header, rows[:most])
         if len(rows) > most:
             self.say(f"… {len(rows) - most} {rest}.")

@@ -82,7 +82,7 @@ def view(model: AlphaModel, page: Page) -> None:
         steps = model.disagreement_map
         page.say("")
         table: Sequence[Sequence[object]] = [*zip(steps.knots, steps.values, strict=True)]
-        some = table if page.everything else table[:_SHOWN]
+        some = table[: page.shown(len(table), _SHOWN)]
         some = spread(some, page.shown(len(some), _on_screen(model)))
         page.table(["predicted disagreement from", "becomes"], some)
 

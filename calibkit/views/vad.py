@@ -50,5 +50,5 @@ def view(model: VadModel, page: Page) -> None:
     own = [(name, part.fit.rows, part.lambda_, part.mean) for name, part in groups.values.items()]
     page.first(_SHOWN, [model.columns["by"].name, "rows", "lambda", "mean"], own)
     if groups.pooled:
-        pooled = some_of(groups.pooled, len(groups.pooled) if page.everything else _SHOWN)
+        pooled = some_of(groups.pooled, page.shown(len(groups.pooled), _SHOWN))
         page.say(f"With the fit of all rows: {pooled}, and values not listed.")

@@ -215,6 +215,16 @@ def test_of_many_segments_some_are_shown_fewer_beside_steps(
         assert sum("site-" in line for line in lines) == shown
 
 
+def test_a_pipe_and_a_summary_have_all(tmp_path: Path, invoke: Invoke) -> None:
+    rows, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "model.json"
+    fit = ("calibrate", rows, "--method", "histogram", "--bins", 60, "-q", "-o", model)
+    assert invoke(*fit).code == 0
+    shown = invoke("show", model).stdout.decode()
+    assert len(shown.splitlines()) > 40
+    for text in (shown, load(model).summary()):
+        assert "more steps" not in text
+
+
 def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -> None:
     model = fit()
     shown = invoke("show", model, "--bounds")

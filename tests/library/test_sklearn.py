@@ -218,6 +218,30 @@ def test_search_cross_validation_clone_and_pickle(rows: pl.DataFrame) -> None:
     assert copy.get_params() == search.best_estimator_.get_params()
 
 
+@pytest.mark.parametrize(
+    "made",
+    [BoundaryClassifier(precision=0.6, method="st"), HeterogeneousCalibrator(partition="tree")],
+    ids=lambda made: type(made).__name__,
+)
+def test_a_fit_forgets_the_estimator_of_the_last_one(made: Any, rows: pl.DataFrame) -> None:
+    X, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
+    again = clone(made).set_params(estimator=LogisticRegression()).fit(X, y)
+    again.set_params(estimator=None).fit(X, y)
+    assert (again.predict(X) == clone(made).fit(X, y).predict(X)).all()
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_too_few_columns_are_told(frame: Any, rows: pl.DataFrame) -> None:
+    scores = frame({"score": rows["score"].to_numpy()})
+    with pytest.raises(ValueError, match="at least 2"):
+        HeterogeneousCalibrator().fit(scores, rows["label"].to_numpy())
+
+
+def test_texts_of_numpy_are_texts(rows: pl.DataFrame) -> None:
+    named = ck.fit_calibrator(rows, method=np.str_("platt"), score=np.str_("score"))
+    assert named.to_json() == ck.fit_calibrator(rows, method="platt").to_json()
+
+
 def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
     x, y = rows.select("score").to_numpy(), rows["label"].to_numpy()
     with pytest.raises(ValueError, match="exactly one objective"):
