@@ -288,10 +288,9 @@ def single_threshold(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     `excluded` is a part of a dealt tally that takes no part.
     """
     score, size = tally.score, tally.score.size
+    # Each cut lies after all entries of a score.
     last = score[np.arange(_STRETCH, size, _STRETCH) - 1]
-    cuts = distinct_values(
-        [0, *(size - np.searchsorted(score[::-1], last)), size]
-    )  # between scores
+    cuts = distinct_values([0, *(size - np.searchsorted(score[::-1], last)), size])
     starts, ends = cuts[:-1], cuts[1:]
     sums = np.zeros((starts.size, 4), np.int64)
     for place, units in enumerate((tally.count, tally.positive, tally.gain, tally.worth)):
