@@ -122,6 +122,13 @@ class Grid(Struct, frozen=True):
         """Uncertainty bins and score bins."""
         return self.total.shape[0], self.total.shape[1]
 
+    @property
+    def levels(self) -> Levels | None:
+        """The uncertainty levels; None where they depend on the score bin."""
+        if self.order == "score-uncertainty":
+            return None
+        return Levels(float(self.uncertainty_min[0]), self.uncertainty_edges[0])
+
     def as_tally(self) -> Tally:
         """Return the grid as a tally whose scores are the numbers of the columns."""
         level, column = np.nonzero(self.total)
@@ -230,9 +237,8 @@ def _limits(edges: Floats, minimum: Floats) -> tuple[Floats, Floats]:
 
 def grid_levels(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> UInt16s:
     """Return the uncertainty bin of each row: where scores were binned first, that of its score bin."""
-    if grid.order == "uncertainty-score":
-        levels = Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
-        return levels.of(uncertainty, score.size)
+    if grid.levels is not None:
+        return grid.levels.of(uncertainty, score.size)
     column = assign(score, float(grid.score_min[0]), grid.score_edges[0])
     return bins_within(uncertainty, column, grid.uncertainty_min, grid.uncertainty_edges)
 
@@ -272,9 +278,6 @@ def grid_frame(grid: Grid) -> pl.DataFrame:
     def spread(values: Numbers) -> pl.Series:
         return pl.Series(np.broadcast_to(values, shape).ravel(), nan_to_null=True)
 
-    def amounts(units: Int64s) -> Numbers:
-        return units if grid.unit.size == 1.0 else units * grid.unit.size
-
     return pl.DataFrame(
         {
             "uncertainty_bin": spread(level),
@@ -283,8 +286,8 @@ def grid_frame(grid: Grid) -> pl.DataFrame:
             "uncertainty_high": spread(uncertainty_high.T),
             "score_low": spread(score_low),
             "score_high": spread(score_high),
-            "count": spread(amounts(grid.total)),
-            "positives": spread(amounts(grid.positive)),
+            "count": spread(grid.unit.amounts(grid.total)),
+            "positives": spread(grid.unit.amounts(grid.positive)),
             "positivity": spread(positivity),
             "mean_score": spread(mean_score),
             "uncertainty_min": spread(

@@ -37,6 +37,10 @@ class Unit(Struct, frozen=True):
             return units * self.size
         return int(units) if self.size == 1.0 else int(units) * self.size
 
+    def amounts(self, units: Int64s) -> Numbers:
+        """Return numbers of units as rows or weights: integers for whole rows."""
+        return units if self.size == 1.0 else units * self.size
+
 
 #: The unit of unweighted rows.
 ROW = Unit()

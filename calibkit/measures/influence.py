@@ -29,6 +29,8 @@ from calibkit_kernels import metrics as kernels
 
 #: Bits of the lower half of a float's digits.
 _HALF = np.uint64(27)
+#: What few groups say may reach farther than exponentials of floats do.
+_MOST = 700.0
 
 
 def variance(metric: str, view: View) -> float:
@@ -196,10 +198,10 @@ def on_scale(value: float, reach: float, scale: Scale) -> tuple[float, float]:
     """
     if scale == "logit" and 0.0 < value < 1.0:
         odds, reach = math.log(value / (1.0 - value)), reach / (value * (1.0 - value))
-        low, high = (1.0 / (1.0 + math.exp(-x)) for x in (odds - reach, odds + reach))
+        low, high = (1.0 / (1.0 + math.exp(min(-x, _MOST))) for x in (odds - reach, odds + reach))
         return low, high
     less = 1.0 if scale == "log1p" else 0.0
     if scale in ("log", "log1p") and value + less > 0.0:
-        factor = math.exp(reach / (value + less))
+        factor = math.exp(min(reach / (value + less), _MOST))
         return (value + less) / factor - less, (value + less) * factor - less
     return value - reach, value + reach

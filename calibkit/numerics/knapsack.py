@@ -58,7 +58,7 @@ class Relaxation:
         a level may also take none of its points, which has the value 0.
         """
         self.selected, self.true_positives, offsets, ends = prefixes
-        self.starts, self.slope, self.empty = offsets, slope, empty
+        self.starts, self.empty = offsets, empty
         values: list[Floats] = [
             self.true_positives[low:high] - slope * self.selected[low:high]
             for low, high in zip(offsets, ends, strict=False)

@@ -25,7 +25,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats
-from calibkit.numerics.solve import Sums, newton
+from calibkit.numerics.solve import Minimum, Sums, newton
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
 
@@ -39,9 +39,7 @@ class Logistic(Struct, frozen=True):
 
     slopes: tuple[float, ...]  # the factor of each feature, in the feature's own unit
     intercept: float  # z where all features are 0
-    loss: float  # the minimised sum
-    gradient: float  # the largest slope of the mean loss that is left, in standardised features
-    iterations: int  # how many Newton steps were taken
+    ended: Minimum  # of the sum, in standardised features
 
 
 class RisingSpline(Struct, frozen=True):
@@ -51,9 +49,7 @@ class RisingSpline(Struct, frozen=True):
     knots: Floats
     logits: Floats
     slopes: Floats
-    #: `loss, gradient`: the minimised sum, and the largest slope of the mean loss left.
-    loss: float
-    gradient: float
+    ended: Minimum
 
 
 def fit_logistic(
@@ -118,7 +114,7 @@ def fit_logistic(
     slopes = tuple(value * factor for value, factor in zip(scaled, factors, strict=True))
     for value, shift in zip(slopes, shifts, strict=True):
         level -= value * shift
-    return Logistic(slopes, level, found.value, found.gradient, found.iterations)
+    return Logistic(slopes, level, found)
 
 
 def _thinned(
@@ -217,7 +213,7 @@ def fit_rising_spline(
     slopes, level = found.point[:-1], found.point[-1]
     rises = 0.5 * np.diff(places) * (slopes[1:] + slopes[:-1])
     logits = np.cumsum(np.append(level, rises))
-    return RisingSpline(knots, logits, slopes / width, found.value, found.gradient)
+    return RisingSpline(knots, logits, slopes / width, found)
 
 
 def _cells(

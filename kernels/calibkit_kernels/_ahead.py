@@ -21,7 +21,7 @@ from numba.core import types
 
 from ._machine import Code
 
-_NUMBA: Any = numba  # of which a type checker does not see enough
+NUMBA: Any = numba  # of which a type checker does not see enough
 
 #: How numba writes the type of an array.
 _ARRAY = re.compile(r"(unaligned )?(readonly )?array\((\w+), (\d)d, ([CFA])\)")
@@ -38,16 +38,6 @@ def first_used(command: str, seen: Iterable[str]) -> list[str]:
     runs = (run.splitlines() for run in text.split("# ")[1:])
     called = set(seen)
     return next((own for name, *own in runs if name == command and called <= set(own)), [])
-
-
-def compiler(function: Callable[..., object]) -> Any:
-    """Return what compiles a kernel, for each combination of types."""
-    return _NUMBA.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-
-
-def type_seen(own: Any) -> object:
-    """Return what other kernels, which call it, take a compiler of a kernel for."""
-    return _NUMBA.typeof(own)
 
 
 def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[..., Any]]:

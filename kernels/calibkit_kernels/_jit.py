@@ -152,17 +152,18 @@ class Kernel(Generic[*Ts, R]):
 
     @functools.cached_property
     def compiler(self) -> Any:
-        """What compiles this kernel."""
-        from . import _ahead
+        """What compiles this kernel, for each combination of types."""
+        from ._ahead import NUMBA
 
-        return _ahead.compiler(self.function)
+        how = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        return NUMBA.njit(**how)(self.function)
 
     @property
     def _numba_type_(self) -> object:
         """What numba takes a kernel for that another calls."""
-        from . import _ahead
+        from ._ahead import NUMBA
 
-        return _ahead.type_seen(self.compiler)
+        return NUMBA.typeof(self.compiler)
 
     def _loaded(self, types: tuple[str, ...]) -> Callable[..., R] | None:
         for place in self._places(types):

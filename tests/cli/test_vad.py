@@ -273,6 +273,18 @@ def test_tandem_options_that_exclude_or_need_each_other(tmp_path: Path, invoke: 
     assert "lambda of the training distribution" in message
 
 
+def test_members_of_training_rows_are_the_columns_that_a_pattern_found(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    """Their names may hold what is a pattern elsewhere."""
+    names = {f"score_{place}": f"m[{place}]" for place in (1, 2, 3)}
+    frame = members().rename(names).with_columns(cal=pl.col("m[1]") ** 1.2)
+    path, train = write(frame, tmp_path / "a.parquet"), write(frame, tmp_path / "t.parquet")
+    model = fit(invoke, path, "--members", "m*", "--calibrated", "cal", "--train-input", train)
+    assert model["members"] == list(names.values())
+    assert model["lambda"] == 1.0
+
+
 def test_a_segment_of_just_the_least_rows_has_a_shrinkage(tmp_path: Path, invoke: Invoke) -> None:
     frame = members(120).with_columns(country=pl.lit("at"), cal=pl.col("score_1"))
     few, more = write(frame[:60], tmp_path / "few.parquet"), write(frame, tmp_path / "more.parquet")

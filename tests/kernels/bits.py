@@ -116,7 +116,7 @@ def calibrations() -> Iterator[object]:
     line = fit_logistic((low + high,), ones, zeros)
     beta = fit_logistic((low, high), ones, zeros, rising=True)
     for found in (line, beta):
-        yield from (found.slopes, found.intercept, found.loss)
+        yield from (found.slopes, found.intercept, found.ended.value)
     maps.line_map(score, line.slopes[0], line.intercept, True, 1e-6, 0.0, out)
     yield out.copy()
     maps.beta_map(score, np.array([*beta.slopes, beta.intercept]), True, 1e-6, 0.0, out)

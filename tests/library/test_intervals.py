@@ -20,10 +20,10 @@ from calibkit.evaluation.rows import at_base_rate
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
-from calibkit.measures.influence import Level, variance, wilson
+from calibkit.measures.influence import Level, on_scale, variance, wilson
 from calibkit.measures.metrics import IntervalOptions, differences, intervals, method
 from calibkit.measures.result import Difference, Interval, Metrics
-from calibkit.measures.views import Sample, View, view_of
+from calibkit.measures.views import Sample, Scale, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.numerics.confusion import Cells
 from calibkit.options.metrics import Settings
@@ -526,3 +526,10 @@ def test_two_groups_have_an_interval_and_one_has_none() -> None:
     for groups in (1, 2):
         sample = replace(simulate(100), group=np.arange(100) % groups)
         assert (OPTIONS.level(sample) is None) == (groups == 1)
+
+
+@pytest.mark.parametrize("scale", ["logit", "log", "log1p"])
+def test_intervals_that_reach_beyond_all_floats_have_ends(scale: Scale) -> None:
+    """Two groups at a confidence of .9999: the factor of Student's law is 6,366."""
+    low, high = on_scale(1e-9, 1.0 if scale != "log1p" else 1e4, scale)
+    assert -1.0 <= low < 1e-9 < high < math.inf

@@ -55,8 +55,7 @@ def test_the_fit_is_ridge_logistic_regression(scale: str, weighted: bool) -> Non
         data["score"] = 3 * data["score"] + (1000.0 if scale == "raw" else -1.0)
     weight = np.arange(250) % 3 if weighted else None
     table = score_rows(**data, weight=weight, scale=scale)  # type: ignore[arg-type]
-    probability = scale == "probability"
-    found = fit_surface(tally_of(table), probability=probability, raw=scale == "raw")
+    found = fit_surface(tally_of(table), scale=scale)
     units = np.ones(250) if weight is None else weight.astype(float)
     expected = naive.fit(table.score, rank_of(table), data["label"], units, scale)
     got = [found.intercept, found.score, found.uncertainty, found.product]
@@ -70,11 +69,11 @@ def test_the_product_and_the_uncertainty_are_dropped_where_the_surface_would_fal
     # Reliable where certain, turned round where not: falls in the score at the uncertain end.
     turned = np.where(uncertainty < 0.75, score, 1 - score)
     label = (rng.random(size) < turned).astype(np.uint8)
-    found = fit_surface(tally_of(score_rows(score, label, uncertainty)), probability=True)
+    found = fit_surface(tally_of(score_rows(score, label, uncertainty)))
     assert found.product == 0.0 and found.score > 0.0
     # Falls everywhere: the score itself.
     label = (rng.random(size) < 1 - score).astype(np.uint8)
-    found = fit_surface(tally_of(score_rows(score, label, uncertainty)), probability=True)
+    found = fit_surface(tally_of(score_rows(score, label, uncertainty)))
     assert (found.intercept, found.score) == (0.0, 1.0)
     assert (found.uncertainty, found.product) == (0.0, 0.0)
 

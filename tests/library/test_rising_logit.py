@@ -82,9 +82,9 @@ def test_a_quadratic_that_would_fall_is_the_best_of_those_that_do_not(
         constraints={"type": "ineq", "fun": lambda p: p[1] + 2.0 * p[2] * ends},
         options={"maxiter": 500, "ftol": 1e-12},
     )
-    assert found.loss <= oracle.fun + 1e-7
-    assert found.loss == pytest.approx(oracle.fun, abs=1e-4)
-    assert loss(value(found, z), y) == pytest.approx(found.loss, rel=1e-9)
+    assert found.ended.value <= oracle.fun + 1e-7
+    assert found.ended.value == pytest.approx(oracle.fun, abs=1e-4)
+    assert loss(value(found, z), y) == pytest.approx(found.ended.value, rel=1e-9)
     assert found.slopes.min() >= 0.0
 
 
@@ -111,11 +111,11 @@ def test_a_spline_is_the_best_sum_of_integrals_of_hats(count: int, seed: int, be
         bounds=[(0.0, None)] * count + [(None, None)],
         options={"maxiter": 5000, "ftol": 1e-14, "gtol": 1e-9},
     )
-    assert found.loss <= oracle.fun + 1e-7
-    assert found.loss == pytest.approx(oracle.fun, rel=1e-5)
+    assert found.ended.value <= oracle.fun + 1e-7
+    assert found.ended.value == pytest.approx(oracle.fun, rel=1e-5)
     price = 0.5 * np.sum((np.diff(found.slopes) / unit) ** 2)
-    assert loss(value(found, z), y, weight) + price == pytest.approx(found.loss, rel=1e-9)
-    assert found.gradient < 1e-9
+    assert loss(value(found, z), y, weight) + price == pytest.approx(found.ended.value, rel=1e-9)
+    assert found.ended.gradient < 1e-9
 
 
 def test_many_points_start_from_few() -> None:
@@ -124,7 +124,7 @@ def test_many_points_start_from_few() -> None:
     found = fit_rising_spline(z, y, 1.0 - y, knots, threads=2)
     again = fit_rising_spline(z, y, 1.0 - y, knots, threads=1)
     assert (found.logits == again.logits).all() and (found.slopes == again.slopes).all()
-    assert found.gradient < 1e-9
+    assert found.ended.gradient < 1e-9
 
 
 @pytest.mark.parametrize("method", ["quadratic", "spline"])

@@ -459,7 +459,7 @@ def _on(goal: G, seen: figures.Judged) -> G:
 def _units_per_row(tried: Tried) -> float:
     """Return how many units a row has, 1 where a weight of 2 is two rows."""
     summary = tried.summary
-    return 1.0 if summary.tally.unit.size == 1.0 else summary.totals().rows / summary.rows
+    return 1.0 if summary.tally.unit.size == 1.0 else summary.totals().rows / summary.origin.rows
 
 
 def marginal_prices(summary: Summary, goal: Goal) -> tuple[float, ...]:

@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
+from glob import escape
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -284,9 +285,9 @@ def read_vad_rows(
     test = _summarised(source, names, options)
     if train is None:
         return test, None
-    own = dataclasses.replace(
-        options, members=names, calibrated=None, calibrator=None, train_input=None
-    )
+    alone = dataclasses.replace(options, calibrated=None, calibrator=None, train_input=None)
+    # The very columns, whatever stands in their names.
+    own = dataclasses.replace(alone, members=tuple(map(escape, names)))
     return test, _summarised(train, member_names(train, own), own)
 
 

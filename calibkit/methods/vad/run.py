@@ -19,6 +19,7 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
+from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
 from calibkit.errors import DataError
@@ -183,8 +184,7 @@ def plan(options: VadOptions, source: Source) -> Plan:
     """Return what a fit would do."""
     names = member_names(source, options)
     roles = {f"member {place}": name for place, name in enumerate(names, start=1)}
-    beside = {"calibrated": options.calibrated, "by": options.by, "weight": options.weight}
-    roles |= {role: name for role, name in beside.items() if name is not None}
+    roles |= columns_beside(source, options, "calibrated", "by", "weight")
     return Plan(roles, options.steps(len(names)))
 
 

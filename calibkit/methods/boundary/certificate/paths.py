@@ -332,7 +332,7 @@ def fit_curved(
     boundary is expected to select; `region`: where counts are trusted less; `probability`: whether
     scores are probabilities.
     """
-    plain = fit_surface(tally, probability=probability)
+    plain = fit_surface(tally, scale="probability" if probability else "logit")
     s = tally.logits() if probability else tally.score.astype(np.float64)
     values = plain_values(plain, s, tally.level)
     order = np.argsort(-values, kind="stable")

@@ -236,9 +236,11 @@ class OverCapacityError(InfeasibleError):
 
 def no_folds(summary: Summary) -> str | None:
     """Return why rows are too few to be cross-validated as asked; None where they are enough."""
-    options, part = summary.planned.options, summary.part
-    folds, rows, positives = options.folds, summary.rows, summary.positives
-    if summary.dealt is None:
+    options, part, dealt = summary.planned.options, summary.part, summary.dealt
+    folds = options.folds
+    if dealt is not None:
+        rows, positives = dealt.rows, dealt.positive_rows
+    else:
         totals, size = summary.totals(), summary.tally.unit.size
         rows, positives = round(totals.rows * size), round(totals.positives * size)
     few = ""

@@ -64,12 +64,12 @@ def best_cut(
     bins each uncertainty has; `scale`: what scores hold: ``probability``, ``logit`` or ``raw``;
     `threads`: how many may sum; the result does not depend on them.
     """
-    probability, raw = scale == "probability", scale == "raw"
+    probability = scale == "probability"
     about: dict[str, Any] = {"leaves": np.arange(tally.levels, dtype=np.uint16)}
     if shape:
         lines = fit_cells(tally, shape, excluded, probability=probability)
     else:
-        surface = fit_surface(tally, excluded, probability=probability, raw=raw, threads=threads)
+        surface = fit_surface(tally, excluded, scale=scale, threads=threads)
         lines, about = surface.lines(), {"surface": surface}
     found = surface_cut(tally, lines, goal, excluded, probability=probability, threads=threads)
     return replace(found, **about)

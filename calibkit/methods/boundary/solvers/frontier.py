@@ -174,18 +174,15 @@ def frontier_table(frontier: Frontier, positives: int, unit: Unit = ROW) -> pl.D
     def share(part: Int64s, whole: Int64s) -> pl.Series:
         return pl.Series(part / np.maximum(whole, 1)).set(pl.Series(whole == 0), None)
 
-    def amount(units: Int64s) -> pl.Series:
-        return pl.Series(units if unit.size == 1.0 else units * unit.size)
-
     hits, rows = frontier.true_positives, frontier.selected
-    columns = {
-        "true_positives": amount(hits),
-        "selected": amount(rows),
+    columns: dict[str, pl.Series | Numbers] = {
+        "true_positives": unit.amounts(hits),
+        "selected": unit.amounts(rows),
         "precision": share(hits, rows),
         "recall": share(hits, np.full_like(rows, positives)),
     }
     if frontier.gap is not None:
-        columns["gap"] = amount(frontier.gap)
+        columns["gap"] = unit.amounts(frontier.gap)
     return pl.DataFrame(columns)
 
 

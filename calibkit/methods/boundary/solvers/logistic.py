@@ -20,7 +20,7 @@ from collections.abc import Callable
 import numpy as np
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Numbers, Singles, UInt32s, distinct_values
+from calibkit.arrays import Floats, Numbers, Singles, UInt32s, blocks, distinct_values
 from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
@@ -130,15 +130,11 @@ def _as_score(s: float, probability: bool) -> float:
 
 
 def fit_surface(
-    tally: Tally,
-    excluded: int = -1,
-    *,
-    probability: bool = True,
-    raw: bool = False,
-    threads: int = 1,
+    tally: Tally, excluded: int = -1, *, scale: str = "probability", threads: int = 1
 ) -> Surface:
-    """Return the surface of a tally; scores are `probability`, `raw` or, if neither, logits."""
-    fit = _Fit(tally, regressor(tally, probability, threads), excluded, threads, raw=raw)
+    """Return the surface of a tally; `scale` says what scores hold: see `cells.best_cut`."""
+    s = regressor(tally, scale == "probability", threads)
+    fit = _Fit(tally, s, excluded, threads, raw=scale == "raw")
     for regressors in (3, 2, 1):
         found = fit.surface(regressors)
         if found is not None and found.score > 0.0 and found.score + found.product > 0.0:
@@ -246,11 +242,10 @@ class _Fit:
         self, kernel: Callable[..., None], lines: Floats, columns: int, arrays: tuple[Numbers, ...]
     ) -> Floats:
         """Return sums per level over blocks of the entries, added in order."""
-        starts = range(0, max(arrays[0].size, 1), _BLOCK)
-        sums = np.zeros((len(starts), self.levels, columns))
-        blocks = [slice(start, start + _BLOCK) for start in starts]
+        parts = list(blocks(max(arrays[0].size, 1), _BLOCK))
+        sums = np.zeros((len(parts), self.levels, columns))
         more = [(lines, self.excluded, out) for out in sums]
-        each_block(kernel, arrays, blocks, self.threads, more)
+        each_block(kernel, arrays, parts, self.threads, more)
         return np.cumsum(sums, axis=0)[-1]
 
 

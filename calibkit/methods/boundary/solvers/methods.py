@@ -94,9 +94,8 @@ class Method(Struct, frozen=True):
             return three_way.find(tally, goal, excluded=excluded, together=self.together)
         if isinstance(goal, gap.WithinGap):
             return gap.find(tally, goal, excluded=excluded)
-        if (
-            own_way := self.mix or self.cut or self.surface
-        ):  # what it finds is the optimum of its class
+        own_way = self.mix or self.cut or self.surface
+        if own_way is not None:  # what it finds is the optimum of its class
             found = own_way(tally, goal, excluded)
             value = goal.value(found.selected, found.true_positives, found.gain) or 0.0
             return replace(found, ceiling=value, proven=True)
@@ -204,10 +203,7 @@ class Plan(Struct, frozen=True):
 
 def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
     """Return what options mean for some rows, or for a grid of them."""
-    if options.confidence is not None:
-        raise UsageError(
-            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
-        )
+    assert options.confidence is None  # which `certify_boundary` takes off
     worths = options.target.worths
     chosen = method(options.method, options.target.option, worths)
     if worths and (isinstance(data, GridTable) or options.score_bins):

@@ -287,13 +287,11 @@ def single_threshold(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
 
     `excluded` is a part of a dealt tally that takes no part.
     """
-    score = tally.score
-    places = np.arange(_STRETCH, score.size, _STRETCH)
-    while (within := score[places] == score[places - 1]).any():  # to where the next score begins
-        places += within
-        places = places[places < score.size]
-    starts = distinct_values(np.append(0, places))
-    ends = np.append(starts[1:], score.size)
+    score, size = tally.score, tally.score.size
+    # Each cut lies after all entries of a score.
+    last = score[np.arange(_STRETCH, size, _STRETCH) - 1]
+    cuts = distinct_values([0, *(size - np.searchsorted(score[::-1], last)), size])
+    starts, ends = cuts[:-1], cuts[1:]
     sums = np.zeros((starts.size, 4), np.int64)
     for place, units in enumerate((tally.count, tally.positive, tally.gain, tally.worth)):
         if units.size:
@@ -344,8 +342,7 @@ def best_prefix(
 
 def _pick(goal: Goal, best: Int64s, others: Int64s) -> int:
     """Return which of other totals, rows of (selected, true positives, worth), beats the best."""
-    selected, hits, gain = np.ascontiguousarray(np.concatenate([best, others]).T)
-    return goal.pick(selected, hits, gain if goal.uses_gain else None) - 1
+    return goal.pick(*np.ascontiguousarray(np.concatenate([best, others]).T)) - 1
 
 
 def greedy(points: Points, goal: Goal) -> Int64s:

@@ -76,8 +76,6 @@ class Summary(Struct, frozen=True, kw_only=True):
     #: score bins differ between levels.
     single: Tally | None
     columns: dict[str, Column]  # that it was made from, by role
-    rows: int  # whatever they weigh
-    positives: int
     origin: Provenance  # of a model fitted on this
     file: str | None  # the first input, for messages
     grid: binning.Grid | None = None  # the score bins
@@ -128,7 +126,7 @@ class Summary(Struct, frozen=True, kw_only=True):
                 problem = f"column {column!r}: no {word} row, but {target.flags} needs some"
                 advice = "name the positive class by --positive if labels are not 0/1"
                 said = f"{problem}; {advice}"
-                raise DataError.of(self.file, said, column=column, rows=self.rows)
+                raise DataError.of(self.file, said, column=column, rows=self.origin.rows)
 
     def scores(self, thresholds: Floats) -> Floats:
         """Translate thresholds of the levels on the tally's scores into thresholds on scores."""
@@ -237,7 +235,7 @@ def summarise(
         grid = binning.fit_grid(
             data, *bins, strategy=strategy, order=options.order, threads=threads
         )
-        tally, levels, own = grid.as_tally(), _levels_of(grid), binning.uncertainty_levels(data, 1)
+        tally, levels, own = grid.as_tally(), grid.levels, binning.uncertainty_levels(data, 1)
         if together and levels is not None:  # a single threshold, which several levels show
             levels = binning.uncertainty_levels(data, planned.levels, strategy)
             own = levels if levels.count > 1 else own
@@ -262,7 +260,7 @@ def summarise(
         levels=levels,
         single=single,
         columns=described_columns(data, options.target),
-        **_about(planned, data, data.rows, data.positive_rows, fingerprint()),
+        **_about(planned, data, data.rows, fingerprint()),
         grid=grid,
         dealt=None if whole else data,
         part=part,
@@ -282,22 +280,14 @@ def _summary_of_grid(data: GridTable, planned: Plan) -> Summary:
             "make the grid by --strategy equal-width or --order score-uncertainty, or give the "
             "rows themselves."
         )
-    totals = tally_totals(tally)
     return Summary(
         tally=tally,
-        levels=_levels_of(data.grid),
+        levels=data.grid.levels,
         single=tally if alike else None,
         columns=data.columns,
         grid=data.grid,
-        **_about(planned, data, totals.rows, totals.positives, data.fingerprint),
+        **_about(planned, data, tally_totals(tally).rows, data.fingerprint),
     )
-
-
-def _levels_of(grid: binning.Grid) -> binning.Levels | None:
-    """Return the uncertainty levels of a grid; None where they depend on the score bin."""
-    if grid.order == "score-uncertainty":
-        return None
-    return binning.Levels(float(grid.uncertainty_min[0]), grid.uncertainty_edges[0])
 
 
 def _need_finite(data: ScoreRows, tally: Tally) -> None:
@@ -318,7 +308,7 @@ def _outline(data: ScoreRows) -> Quantiles | None:
 
 
 def _about(
-    planned: Plan, data: ScoreRows | GridTable, rows: int, positives: int, fingerprint: str
+    planned: Plan, data: ScoreRows | GridTable, rows: int, fingerprint: str
 ) -> dict[str, Any]:
     """Return what a summary says of its rows, whatever they were counted in."""
     options = planned.options
@@ -342,8 +332,7 @@ def _about(
     if isinstance(data, ScoreRows):
         said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     origin = Provenance(__version__, said, rows, fingerprint, data.source.paths)
-    about = {"planned": planned, "rows": rows, "positives": positives}
-    return about | {"origin": origin, "file": data.file}
+    return {"planned": planned, "origin": origin, "file": data.file}
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
