@@ -224,10 +224,10 @@ def test_search_cross_validation_clone_and_pickle(rows: pl.DataFrame) -> None:
     ids=lambda made: type(made).__name__,
 )
 def test_a_fit_forgets_the_estimator_of_the_last_one(made: Any, rows: pl.DataFrame) -> None:
-    X, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
-    again = clone(made).set_params(estimator=LogisticRegression()).fit(X, y)
-    again.set_params(estimator=None).fit(X, y)
-    assert (again.predict(X) == clone(made).fit(X, y).predict(X)).all()
+    x, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
+    again = clone(made).set_params(estimator=LogisticRegression()).fit(x, y)
+    again.set_params(estimator=None).fit(x, y)
+    assert (again.predict(x) == clone(made).fit(x, y).predict(x)).all()
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

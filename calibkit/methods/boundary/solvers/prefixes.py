@@ -327,7 +327,8 @@ def best_prefix(
     hits = goal.room(above[:, 0], sums[held, 1])
     promised = above + np.column_stack([hits, hits, sums[held, 3]])
     best, entry, wide = np.zeros((1, 3), np.int64), -1, 0
-    while (picked := _pick(goal, best, promised)) >= 0:
+    # What was looked into promises nothing more; of a measure it may still be as good, by rounding.
+    while (picked := _pick(goal, best, promised)) >= 0 and promised[picked].any():
         own = slice(max(picked - wide, 0), picked + wide + 1)
         points = points_of(*held[own][[0, -1]].tolist())
         gain = points.gain if points.gain.size else np.zeros_like(points.selected)
