@@ -45,7 +45,7 @@ class BoundaryLine(FitLine):
 @declare.command
 def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
     """Fit, or compare methods; write the model and what goes with it."""
-    console = line.console()
+    console = line.part(Console)
     if line.compare:
         options.check_comparison()
     if line.frontier is not None:

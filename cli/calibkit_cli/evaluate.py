@@ -95,7 +95,7 @@ class EvaluateLine(StateLine, Gated):
 @declare.command
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
-    console = line.console(texts=TEXTS)
+    console = line.part(Console, texts=TEXTS)
     if console.per_input and (line.beside or line.fail_if or console.as_json):
         raise UsageError(
             "-o DIR/ goes with none of --reliability, --decision-curve, --plot, --report, --fail-if, "

@@ -58,10 +58,15 @@ class Voice(Options):
         env="CALIBKIT_QUIET",
         default=False,
     )
-    verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
     warnings: Literal["show", "error"] = of_run(
         "error: a warning ends the run, before it writes.", default="show"
     )
+
+
+class Talk(Voice):
+    """The same of a command that has more to say."""
+
+    verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
 
 
 class Results(Voice):
@@ -78,10 +83,6 @@ class Results(Voice):
         flags=("--json",),
         default=False,
     )
-
-    def console(self, **settings: Any) -> Console:
-        """Return what speaks for the run."""
-        return self.part(Console, **settings)
 
 
 class Budget(Options):
@@ -155,7 +156,7 @@ class Inputs(Reads):
         return source
 
 
-class Reading(Budget, Inputs):
+class Reading(Budget, Inputs, Talk):
     """Rows that need not fit into memory."""
 
 

@@ -98,7 +98,7 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
             f"as a table {KNOWN_SUFFIXES}",
             file=output,
         )
-    console = line.console(tabular=True, output_format=named)
+    console = line.part(Console, tabular=True, output_format=named)
     if line.data is not None:
         check_output(line.data, table=True)
         if line.data == "-":

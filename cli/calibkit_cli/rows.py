@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import suffix_format
@@ -64,7 +64,7 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
     from calibkit.apply.apply import plan_application
     from calibkit.models.model import load
 
-    console = line.console(tabular=not line.in_place, output_format=line.output_format)
+    console = line.part(Console, tabular=not line.in_place, output_format=line.output_format)
     model = load(line.model)
     typed = runs.read_by(model, options) if line.keeps_text(line.output) else None
     if line.dask is not None and not line.dry_run:
@@ -135,8 +135,10 @@ def deliver_grid(console: Console, binned: Binned) -> None:
 @declare.command
 def bin(options: BinOptions, line: BinLine) -> None:
     """Count, and write the grid, or the rows with their levels."""
-    console = line.console(
-        tabular=not line.partial, output_format=None if line.partial else line.output_format
+    console = line.part(
+        Console,
+        tabular=not line.partial,
+        output_format=None if line.partial else line.output_format,
     )
     if options.add_level and not line.dry_run:
         _write_levels(options, line, console)
@@ -175,16 +177,12 @@ def _rows(console: Console, binned: Binned) -> runs.Rows:
     return runs.Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
 
 
-class SimulateLine(lines.DryRun):
+class SimulateLine(lines.Results, lines.DryRun):
     """What the command line of a simulation has besides its options."""
 
-    output: Annotated[str | None, lines.Results] = None
     output_format: lines.Format | None = of_output(
         "Format of the output, whatever its suffix.", shown="by suffix; on standard output csv"
     )
-    as_json: Annotated[bool, lines.Results] = False
-    quiet: Annotated[bool, lines.Voice] = False
-    warnings: Annotated[Literal["show", "error"], lines.Voice] = "show"
 
 
 @declare.several(KINDS)

@@ -59,7 +59,7 @@ def _add(app: typer.Typer, name: str) -> None:
 
     def run(asked: Any, line: FitLine) -> None:
         write = partial(write_models, asked, line)
-        run_states(name, asked, line, line.console(), write, deliver_model)
+        run_states(name, asked, line, line.part(Console), write, deliver_model)
 
     module, kind = _OPTIONS[name]
     declare.add(app, name, run, getattr(import_module(module), kind), FitLine)
