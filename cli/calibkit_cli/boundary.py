@@ -11,7 +11,7 @@ from calibkit.options.shared import of_method, of_output
 
 from . import declare
 from .console import Console
-from .lines import FitLine
+from .lines import FitLine, check_beside
 from .runs import check_paths, deliver_model, run_states, tell, write_models
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ class BoundaryLine(FitLine):
         """Refuse tables that have no place to go, or that would say something else."""
         super().check()
         if self.frontier is not None:
-            from calibkit.files.paths import check_output
-
-            check_output(self.frontier, table=True)
-            if self.frontier == "-":
-                raise UsageError("--frontier - would mix with the model; give it a file.")
+            check_beside("--frontier", self.frontier, "model")
             if self.compare:
                 raise UsageError("--frontier is that of one method; leave --compare out.")
         if self.compare and self.apply is not None:

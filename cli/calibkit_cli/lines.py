@@ -41,6 +41,15 @@ Annotate = Annotated[
 ]
 
 
+def check_beside(flag: str, path: str, mixes: str, *, table: bool = True) -> None:
+    """Refuse a file beside a result that would mix with it on standard output, or cannot be written."""
+    from calibkit.files.paths import check_output
+
+    if path == "-":
+        raise UsageError(f"{flag} - would mix with the {mixes}; give it a file.")
+    check_output(path, table=table)
+
+
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 

@@ -129,7 +129,7 @@ class BinLine(lines.StateLine):
 
 def deliver_grid(console: Console, binned: Binned) -> None:
     """Write the grid of a state."""
-    runs.deliver_rows(console, _rows(console, binned), "arrow")
+    runs.deliver_rows(console, _rows(console, binned, console.warn), "arrow")
 
 
 @declare.command
@@ -161,20 +161,21 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
         plan, placed = with_levels(options, part, as_written=line.keeps_text(line.output))
         console.summary(*placed.notes)
         console.detail(*placed.details)
-        frames = plan.frames(line.budget, options.workers, tell)
-        return runs.Rows(frames, ["level"], placed.warnings)
+        tell(*placed.warnings)
+        return runs.Rows(plan.frames(line.budget, options.workers, tell), ["level"])
 
     runs.write_rows(console, line.open(console), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:
-    runs.write_rows(console, source, lambda part, _tell: _rows(console, fit(part)))
+    runs.write_rows(console, source, lambda part, tell: _rows(console, fit(part), tell))
 
 
-def _rows(console: Console, binned: Binned) -> runs.Rows:
+def _rows(console: Console, binned: Binned, tell: runs.Tell) -> runs.Rows:
     console.summary(*binned.notes)
     console.detail(*binned.details)
-    return runs.Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
+    tell(*binned.warnings)
+    return runs.Rows([binned.frame], binned.frame.columns, binned.metadata)
 
 
 class SimulateLine(lines.Results, lines.DryRun):
