@@ -95,7 +95,5 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
         console.table([HEADER[name] for name in kept], cells, error=console.output == "-")
     if failure is not None and console.output is not None:
         raise failure
-    if fitted is not None and console.output == "-":
-        console.content(fitted.model.to_json())
-    elif fitted is not None and console.output is not None:
+    if fitted is not None and console.output is not None:
         write_bytes(fitted.model.to_json(), console.output)

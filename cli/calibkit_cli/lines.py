@@ -233,9 +233,8 @@ class FitLine(StateLine):
     @property
     def steps(self) -> list[str]:
         """What a run does besides, in words."""
-        return (
-            [] if self.apply is None else [f"apply the model, and write the rows to {self.apply}"]
-        )
+        said = f"apply the model, and write the rows to {self.apply}"
+        return [] if self.apply is None else [said]
 
     def check(self) -> None:
         """Refuse rows that have no place to go, or are not read here."""

@@ -105,9 +105,8 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
 def deliver_watch(console: Console, found: Watched, state: str | None = None) -> None:
     """Write the state and the result together, and show what was found."""
     console.outline(found)
-    write = None if state is None else partial(_write_state, state)
-    deliver(console, found, "Watch", beside=write)
 
+    def write(_: Watched, outputs: Transaction) -> None:
+        outputs.write_bytes(found.state.to_json(), str(state))
 
-def _write_state(state: str, found: Watched, outputs: Transaction) -> None:
-    outputs.write_bytes(found.state.to_json(), state)
+    deliver(console, found, "Watch", beside=None if state is None else write)
