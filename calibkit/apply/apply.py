@@ -42,8 +42,7 @@ class Applied(Struct, frozen=True):
     """The rows with the added columns, and what the user should be told.
 
     `gaps` are the numbers in the inputs of those that lack a value, `chosen` says which rows of the
-    source these are, from 0 (None: all).  `made_by` has the hash of the model that made a column, where
-    it is known.  Batches tell of their rows alone.
+    source these are, from 0 (None: all).  Batches tell of their rows alone.
     """
 
     frame: pl.DataFrame
@@ -51,7 +50,6 @@ class Applied(Struct, frozen=True):
     chosen: Int64s | None = None
     added: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    made_by: dict[str, str] = {}
 
 
 class Application(Struct, frozen=True):
@@ -172,7 +170,7 @@ def apply_model(model: Model, source: Source, options: ApplyOptions) -> Applied:
     made = plan.rows(source.read(plan.read, rechunk=False), RowFinder(source))
     missing = plan.missing_note(made.gaps.size, made.gaps[:FIRST_ROWS].tolist())
     warnings = (*source.warnings, *missing)
-    return replace(made, added=tuple(plan.added), warnings=warnings, made_by=plan.made_by)
+    return replace(made, added=tuple(plan.added), warnings=warnings)
 
 
 def plan_application(model: Model, source: Source, options: ApplyOptions) -> Application:

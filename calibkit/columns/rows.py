@@ -243,6 +243,17 @@ def is_text(kind: pl.DataType) -> bool:
     return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
 
 
+def texts_of(column: pl.Series) -> pl.Series:
+    r"""Return single values as text; bytes, which need not be any, with escapes such as ``\xff``."""
+    if column.dtype not in (pl.Binary, pl.Duration):
+        return column.cast(pl.String)
+    found = [
+        one.decode(errors="backslashreplace") if isinstance(one, bytes) else str(one)
+        for one in column.to_list()
+    ]
+    return pl.Series(column.name, found, dtype=pl.String)
+
+
 def shown(value: Any) -> str:
     """Return a value as messages show it."""
     text = repr(value) if isinstance(value, str) else str(value)
@@ -570,7 +581,7 @@ def _equal(column: pl.Series, positive: str) -> pl.Series:
         meant = {**dict.fromkeys(_POSITIVE_TEXT, True), **dict.fromkeys(_NEGATIVE_TEXT, False)}
         return column.is_in([meant[word]] if word in meant else [])
     if not kind.is_numeric():
-        return column.cast(pl.String) == positive
+        return texts_of(column) == positive
     try:
         number = Decimal(positive.strip())
     except InvalidOperation:

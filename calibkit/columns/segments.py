@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
-from calibkit.columns.rows import RowFinder, is_text, refuse_lists, refuse_missing
+from calibkit.columns.rows import RowFinder, is_text, refuse_lists, refuse_missing, texts_of
 from calibkit.numerics.hashes import by_value, word_of
 
 
@@ -132,7 +132,7 @@ def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     if groups.dtype == pl.Duration:
         groups = groups.to_physical()
     if not groups.dtype.is_integer():
-        groups = groups.cast(pl.String)
+        groups = texts_of(groups)
     return by_value(groups, lambda value: word_of(f"{salt}:{value}"), pl.UInt64)
 
 

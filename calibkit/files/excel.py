@@ -85,6 +85,8 @@ def write_excel(frames: Iterable[pl.DataFrame], output: str, file: IO[bytes]) ->
     """
     xlsxwriter = _needed("xlsxwriter")
     rows = pl.concat(list(frames))
+    if pl.Binary in rows.dtypes:  # as polars says it of NDJSON
+        raise pl.exceptions.ComputeError("datatype binary cannot be written to Excel")
     odd = any(kind.is_nested() or getattr(kind, "time_zone", None) for kind in rows.dtypes)
     if rows.height > _MOST_ROWS or odd:
         said = "lists, or times with a zone" if odd else f"more than {_MOST_ROWS:,} rows"

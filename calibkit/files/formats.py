@@ -261,8 +261,6 @@ def _told_delimiter(text: str, usual: str) -> str:
         lines.pop()  # cut off, perhaps
     widths = {one: _widths(lines, one) for one in (usual, *DELIMITERS)}
     fitting = [one for one, found in widths.items() if len(set(found)) == 1 and found[0] > 1]
-    if usual in fitting:
-        return usual
     split = fitting or [one for one, found in widths.items() if found and found[0] > 1]
     if usual in split or not split:
         return usual

@@ -84,12 +84,6 @@ def read_makers(source: Source) -> Makers:
     return Makers(files)
 
 
-def record_makers(model: Model, source: Source, said: Mapping[str, str] | None = None) -> None:
-    """Write into a model, fitted on a source, which models made its columns, and how text was read."""
-    names = {role: column.name for role, column in model.columns.items()}
-    name_makers(model, makers_in(source, names, said), source.told)
-
-
 def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
     """Write into a model which models made its columns, by their roles, and unusual text."""
     if model.provenance is not None and text is not None:

@@ -26,7 +26,7 @@ from calibkit.files.explain import first_line, reading
 from calibkit.files.sinks import arrow_file
 from calibkit.files.sources import Source
 from calibkit.files.told import NOTHING, Noted, Told, together
-from calibkit.models.lineage import name_makers, record_makers
+from calibkit.models.lineage import makers_in, name_makers
 from calibkit.models.model import Model, Provenance, canonical_text
 from calibkit.numerics.hashes import merge_hashes
 from calibkit.options.option import Options
@@ -382,9 +382,10 @@ class Run(Protocol[O_contra, R_co]):
         """Return the result of the rows of a merged state."""
 
 
-def recorded(fitted: F, source: Source) -> F:
-    """Return a fit of the rows of a source, whose model says which models made its columns."""
-    record_makers(fitted.model, source)
+def recorded(fitted: F, source: Source, said: Mapping[str, str] | None = None) -> F:
+    """Return a fit of the rows of a source, whose model says what `makers_in` does of its columns."""
+    names = {role: column.name for role, column in fitted.model.columns.items()}
+    name_makers(fitted.model, makers_in(source, names, said), source.told)
     return fitted
 
 

@@ -246,10 +246,10 @@ class Findings:
         present = np.ones(column.len(), bool) if absent is None else ~absent
         missing = int(np.count_nonzero(~present))
         kept = column if absent is None else column.filter(pl.Series(present))
-        ends = (kept.min(), kept.max()) if kept.dtype.is_numeric() else (None, None)
+        numbers = kept.cast(pl.Float64) if kept.dtype.is_numeric() else pl.Series(dtype=pl.Float64)
         finite = [
-            float(end) if isinstance(end, int | float) and math.isfinite(end) else None
-            for end in ends
+            end if isinstance(end, float) and math.isfinite(end) else None
+            for end in (numbers.min(), numbers.max())
         ]
         distinct = None if kept.dtype.is_nested() else kept.n_unique()
         looked = Checked(role, column.name, str(column.dtype), missing, distinct, *finite)

@@ -11,7 +11,7 @@ from calibkit.options.shared import of_method, of_output
 
 from . import declare
 from .console import Console
-from .lines import FitLine
+from .lines import FitLine, check_beside
 from .runs import check_paths, deliver_model, run_states, tell, write_models
 
 if TYPE_CHECKING:
@@ -31,11 +31,7 @@ class BoundaryLine(FitLine):
         """Refuse tables that have no place to go, or that would say something else."""
         super().check()
         if self.frontier is not None:
-            from calibkit.files.paths import check_output
-
-            check_output(self.frontier, table=True)
-            if self.frontier == "-":
-                raise UsageError("--frontier - would mix with the model; give it a file.")
+            check_beside("--frontier", self.frontier, "model")
             if self.compare:
                 raise UsageError("--frontier is that of one method; leave --compare out.")
         if self.compare and self.apply is not None:
@@ -45,7 +41,7 @@ class BoundaryLine(FitLine):
 @declare.command
 def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
     """Fit, or compare methods; write the model and what goes with it."""
-    console = line.console()
+    console = line.part(Console)
     if line.compare:
         options.check_comparison()
     if line.frontier is not None:
@@ -99,7 +95,5 @@ def _compare(options: BoundaryOptions, line: BoundaryLine, console: Console) -> 
         console.table([HEADER[name] for name in kept], cells, error=console.output == "-")
     if failure is not None and console.output is not None:
         raise failure
-    if fitted is not None and console.output == "-":
-        console.content(fitted.model.to_json())
-    elif fitted is not None and console.output is not None:
+    if fitted is not None and console.output is not None:
         write_bytes(fitted.model.to_json(), console.output)

@@ -53,9 +53,7 @@ class Console(Struct):
     tabular: bool = False
     output_format: str | None = None  # of a tabular result, whatever the suffix of `output`
     texts: Sequence[str] = ()  # suffixes of what a result can be written as, if more than JSON
-    one: str | None = (
-        None  # what is said of a folder, where there is one result whatever the inputs
-    )
+    one: str | None = None  # said of a folder, where there is one result whatever the inputs
     everything: bool = False  # on a terminal too a view prints all it has, not one screen
     said: list[str] = []
     per_input: bool = False

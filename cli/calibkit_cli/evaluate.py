@@ -14,7 +14,7 @@ from calibkit.options.shared import of_output
 from . import declare
 from .console import Console
 from .judging import TEXTS, Gated, judge
-from .lines import StateLine
+from .lines import StateLine, check_beside
 from .runs import deliver, run_states
 
 if TYPE_CHECKING:
@@ -64,38 +64,31 @@ class EvaluateLine(StateLine, Gated):
     def check(self) -> None:
         """Refuse files that cannot be written, and those that a state has no rows for."""
         super().check()
-        self._check_beside()
+        for name in ("reliability", "decision_curve", "plot", "report"):
+            path, table = getattr(self, name), name in ("reliability", "decision_curve")
+            if path is not None:
+                check_beside(f"--{name.replace('_', '-')}", path, "metrics", table=table)
+        if self.plot is not None:
+            if not self.plot.lower().endswith((".svg", ".png", ".pdf")):
+                said = f"--plot {self.plot}: a picture is .svg, .png or .pdf."
+                raise UsageError(said, file=self.plot)
+            from calibkit.reports.style import need_matplotlib
+
+            need_matplotlib()
+        if self.report is not None and not self.report.endswith((".html", ".htm")):
+            said = f"--report {self.report}: the page is HTML; name it FILE.html."
+            raise UsageError(said, file=self.report)
         self.refuse_states(
             self.beside or self.fail_if,
             "--reliability, --decision-curve, --plot, --report and --fail-if out (calibkit gate "
             "judges the metrics)",
         )
 
-    def _check_beside(self) -> None:
-        from calibkit.files.paths import check_output
-
-        for name in ("reliability", "decision_curve", "plot", "report"):
-            path, flag = getattr(self, name), name.replace("_", "-")
-            if path == "-":
-                raise UsageError(f"--{flag} - would mix with the metrics; give it a file.")
-            if name == "plot" and path and not path.lower().endswith((".svg", ".png", ".pdf")):
-                raise UsageError(f"--plot {path}: a picture is .svg, .png or .pdf.", file=path)
-            if name == "report" and path and not path.endswith((".html", ".htm")):
-                raise UsageError(
-                    f"--report {path}: the page is HTML; name it FILE.html.", file=path
-                )
-            if path is not None:
-                check_output(path, table=name in ("reliability", "decision_curve"))
-        if self.plot is not None:
-            from calibkit.reports.style import need_matplotlib
-
-            need_matplotlib()
-
 
 @declare.command
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
-    console = line.console(texts=TEXTS)
+    console = line.part(Console, texts=TEXTS)
     if console.per_input and (line.beside or line.fail_if or console.as_json):
         raise UsageError(
             "-o DIR/ goes with none of --reliability, --decision-curve, --plot, --report, --fail-if, "

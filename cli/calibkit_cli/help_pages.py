@@ -16,7 +16,7 @@ from calibkit.options.option import COLUMNS
 from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
 
 from . import declare
-from .lines import Budget, Voice
+from .lines import Budget, Talk
 
 #: Panels that every command may have, after those of its own.
 LAST = (OUTPUT, INPUT, RUN)
@@ -106,7 +106,7 @@ class Page(TyperCommand):
         return own + [param for param in others if names.isdisjoint(param.opts)]
 
 
-class EveryRun(Voice, Budget, Threaded):
+class EveryRun(Talk, Budget, Threaded):
     """What every run takes."""
 
     seed: Seed = 0

@@ -41,6 +41,15 @@ Annotate = Annotated[
 ]
 
 
+def check_beside(flag: str, path: str, mixes: str, *, table: bool = True) -> None:
+    """Refuse a file beside a result that would mix with it on standard output, or cannot be written."""
+    from calibkit.files.paths import check_output
+
+    if path == "-":
+        raise UsageError(f"{flag} - would mix with the {mixes}; give it a file.")
+    check_output(path, table=table)
+
+
 def _refuse_plan(value: Any, flag: str) -> Any:
     raise UsageError("--plan is not needed: merge finishes in one step; leave it out.")
 
@@ -58,10 +67,15 @@ class Voice(Options):
         env="CALIBKIT_QUIET",
         default=False,
     )
-    verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
     warnings: Literal["show", "error"] = of_run(
         "error: a warning ends the run, before it writes.", default="show"
     )
+
+
+class Talk(Voice):
+    """The same of a command that has more to say."""
+
+    verbose: bool = of_run("Say more on standard error.", default=False, flags=("--verbose", "-v"))
 
 
 class Results(Voice):
@@ -78,10 +92,6 @@ class Results(Voice):
         flags=("--json",),
         default=False,
     )
-
-    def console(self, **settings: Any) -> Console:
-        """Return what speaks for the run."""
-        return self.part(Console, **settings)
 
 
 class Budget(Options):
@@ -155,7 +165,7 @@ class Inputs(Reads):
         return source
 
 
-class Reading(Budget, Inputs):
+class Reading(Budget, Inputs, Talk):
     """Rows that need not fit into memory."""
 
 
@@ -223,9 +233,8 @@ class FitLine(StateLine):
     @property
     def steps(self) -> list[str]:
         """What a run does besides, in words."""
-        return (
-            [] if self.apply is None else [f"apply the model, and write the rows to {self.apply}"]
-        )
+        said = f"apply the model, and write the rows to {self.apply}"
+        return [] if self.apply is None else [said]
 
     def check(self) -> None:
         """Refuse rows that have no place to go, or are not read here."""

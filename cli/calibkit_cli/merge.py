@@ -13,7 +13,7 @@ from . import declare
 from .console import Console
 from .evaluate import deliver_metrics
 from .judging import TEXTS
-from .lines import STATE, Budget, OutputFormat, Plan, Results
+from .lines import STATE, Budget, OutputFormat, Plan, Results, Talk
 from .rows import deliver_grid
 from .runs import deliver_model
 from .watch import deliver_drift, deliver_watch
@@ -30,7 +30,7 @@ _DELIVER: Final[dict[str, Any]] = {
 }
 
 
-class MergeLine(Results, Threaded, Budget):
+class MergeLine(Results, Talk, Threaded, Budget):
     """Combine the states of many shards into one result.
 
     A state is what a command writes with --partial: a summary of some of the rows, and the
@@ -82,7 +82,8 @@ def merge(line: MergeLine) -> None:
     merged = merge_states([read_state(path) for path in paths], line.expect)
     kind, whole = merged.header.kind, (line.output or "").endswith(STATE)
     table = kind == "bin" and not whole
-    console = line.console(
+    console = line.part(
+        Console,
         tabular=table,
         output_format=line.output_format if table else None,
         texts=TEXTS if _DELIVER.get(kind) in (deliver_drift, deliver_metrics) else (),
@@ -105,9 +106,9 @@ def _merge_watches(line: MergeLine, paths: list[str]) -> None:
     output = line.output or ""
     found = merged(paths)
     if not output.endswith(STATE):
-        deliver_watch(line.console(texts=TEXTS), found)
+        deliver_watch(line.part(Console, texts=TEXTS), found)
         return
-    console = line.console()
+    console = line.part(Console)
     counts = {"nights": len(found.state.nights), "states": len(paths)}
     _write_state(console, found.rows, lambda file: file.write(found.state.to_json()), counts)
 

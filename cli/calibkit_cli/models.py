@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 from calibkit.errors import UsageError, nearest
 from calibkit.options.apply import ExportOptions
@@ -12,7 +12,7 @@ from calibkit.options.shared import FitOptions, arguments
 
 from . import declare
 from .console import Console
-from .lines import Reads, Results, Voice
+from .lines import Reads, Results
 from .runs import deliver
 
 
@@ -100,7 +100,7 @@ def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:
     return found
 
 
-class BundleLine(Options):
+class BundleLine(Results):
     """Make one deployable file of several models, applied in the order given.
 
     Calibrators (and vad, hetcal, alpha-cal) add their columns, each boundary NAME a
@@ -123,11 +123,7 @@ class BundleLine(Options):
             read=_split,
         ),
     ]
-    output: Annotated[str | None, Results] = None
     tags: Annotated[dict[str, str] | None, FitOptions] = None
-    as_json: Annotated[bool, Results] = False
-    quiet: Annotated[bool, Voice] = False
-    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
 
 @declare.command
@@ -159,7 +155,7 @@ def export(options: ExportOptions, line: ExportLine) -> None:
 
     suffix = "sql" if options.to == "sql" else "py"
     said = f"one model is one file; name it FILE.{suffix}"
-    console = line.console(texts=(suffix,), one=said)
+    console = line.part(Console, texts=(suffix,), one=said)
     output, kind = line.output, options.fitted.kind
     rows = cast("str | None", options.check_on)
     text, agreement = export(options, None if rows is None else line.source([rows]))

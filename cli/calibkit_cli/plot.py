@@ -10,7 +10,7 @@ from calibkit.options.shared import of_output
 
 from . import declare
 from .console import Console
-from .lines import DryRun, Inputs, Results
+from .lines import DryRun, Inputs, Results, check_beside
 from .runs import Write, show_plan, write_each
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def plot(options: PlotOptions, line: PlotLine) -> None:
 def _checked(line: PlotLine) -> tuple[Console, str | None]:
     """Return the console and the format of the output, after a look at every output."""
     from calibkit.files.formats import KNOWN_SUFFIXES, suffix_format
-    from calibkit.files.paths import check_output, is_directory_output, is_stream
+    from calibkit.files.paths import is_directory_output, is_stream
 
     output = line.output or ""
     suffix = output.rpartition(".")[2].lower()
@@ -98,11 +98,9 @@ def _checked(line: PlotLine) -> tuple[Console, str | None]:
             f"as a table {KNOWN_SUFFIXES}",
             file=output,
         )
-    console = line.console(tabular=True, output_format=named)
+    console = line.part(Console, tabular=True, output_format=named)
     if line.data is not None:
-        check_output(line.data, table=True)
-        if line.data == "-":
-            raise UsageError("--data - would mix with the picture; give it a file.")
+        check_beside("--data", line.data, "picture")
         if console.per_input:
             raise UsageError("-o DIR/ gives several pictures; leave --data out.")
     if named is None and (line.output is None or console.per_input or is_stream(output)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import suffix_format
@@ -64,7 +64,7 @@ def apply(options: ApplyOptions, line: ApplyLine) -> None:
     from calibkit.apply.apply import plan_application
     from calibkit.models.model import load
 
-    console = line.console(tabular=not line.in_place, output_format=line.output_format)
+    console = line.part(Console, tabular=not line.in_place, output_format=line.output_format)
     model = load(line.model)
     typed = runs.read_by(model, options) if line.keeps_text(line.output) else None
     if line.dask is not None and not line.dry_run:
@@ -129,14 +129,16 @@ class BinLine(lines.StateLine):
 
 def deliver_grid(console: Console, binned: Binned) -> None:
     """Write the grid of a state."""
-    runs.deliver_rows(console, _rows(console, binned), "arrow")
+    runs.deliver_rows(console, _rows(console, binned, console.warn), "arrow")
 
 
 @declare.command
 def bin(options: BinOptions, line: BinLine) -> None:
     """Count, and write the grid, or the rows with their levels."""
-    console = line.console(
-        tabular=not line.partial, output_format=None if line.partial else line.output_format
+    console = line.part(
+        Console,
+        tabular=not line.partial,
+        output_format=None if line.partial else line.output_format,
     )
     if options.add_level and not line.dry_run:
         _write_levels(options, line, console)
@@ -159,32 +161,29 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
         plan, placed = with_levels(options, part, as_written=line.keeps_text(line.output))
         console.summary(*placed.notes)
         console.detail(*placed.details)
-        frames = plan.frames(line.budget, options.workers, tell)
-        return runs.Rows(frames, ["level"], placed.warnings)
+        tell(*placed.warnings)
+        return runs.Rows(plan.frames(line.budget, options.workers, tell), ["level"])
 
     runs.write_rows(console, line.open(console), make)
 
 
 def _write_grids(console: Console, source: Source, fit: Callable[[Source], Binned]) -> None:
-    runs.write_rows(console, source, lambda part, _tell: _rows(console, fit(part)))
+    runs.write_rows(console, source, lambda part, tell: _rows(console, fit(part), tell))
 
 
-def _rows(console: Console, binned: Binned) -> runs.Rows:
+def _rows(console: Console, binned: Binned, tell: runs.Tell) -> runs.Rows:
     console.summary(*binned.notes)
     console.detail(*binned.details)
-    return runs.Rows([binned.frame], binned.frame.columns, binned.warnings, binned.metadata)
+    tell(*binned.warnings)
+    return runs.Rows([binned.frame], binned.frame.columns, binned.metadata)
 
 
-class SimulateLine(lines.DryRun):
+class SimulateLine(lines.Results, lines.DryRun):
     """What the command line of a simulation has besides its options."""
 
-    output: Annotated[str | None, lines.Results] = None
     output_format: lines.Format | None = of_output(
         "Format of the output, whatever its suffix.", shown="by suffix; on standard output csv"
     )
-    as_json: Annotated[bool, lines.Results] = False
-    quiet: Annotated[bool, lines.Voice] = False
-    warnings: Annotated[Literal["show", "error"], lines.Voice] = "show"
 
 
 @declare.several(KINDS)

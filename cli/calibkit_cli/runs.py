@@ -59,7 +59,7 @@ def _add(app: typer.Typer, name: str) -> None:
 
     def run(asked: Any, line: FitLine) -> None:
         write = partial(write_models, asked, line)
-        run_states(name, asked, line, line.console(), write, deliver_model)
+        run_states(name, asked, line, line.part(Console), write, deliver_model)
 
     module, kind = _OPTIONS[name]
     declare.add(app, name, run, getattr(import_module(module), kind), FitLine)
@@ -279,8 +279,8 @@ HEAD = 5
 #: Writes a result as an output of a transaction.
 Write = Callable[["Transaction", str], None]
 
-#: Says a warning.
-Tell = Callable[[str], None]
+#: Says warnings.
+Tell = Callable[..., None]
 
 
 class Rows(Struct, frozen=True):
@@ -288,7 +288,6 @@ class Rows(Struct, frozen=True):
 
     frames: Iterable[pl.DataFrame]
     added: Sequence[str]  # which of their columns the command added
-    warnings: Sequence[str] = ()  # what the user should be told before they are written
     metadata: dict[str, str] = {}  # for the footer of a Parquet file
 
 
@@ -394,12 +393,10 @@ def write_rows(
     def write(alone: Source) -> Write:
         (part,) = alone.parts
 
-        def tell(text: str) -> None:
-            console.warn(f"{part.path}: {text}")
+        def tell(*texts: str) -> None:
+            console.warn(*(f"{part.path}: {text}" for text in texts))
 
         made = make(alone, tell)
-        for remark in made.warnings:
-            tell(remark)
         added[:] = made.added
         frames, kept = count.passing(made.frames), part.format if in_place else None
         return lambda transaction, output: transaction.write_frames(
@@ -420,7 +417,6 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
     On standard output their format is that of the input, unless ``--output-format`` says otherwise.
     `said` goes on with how many were written.
     """
-    console.warn(*made.warnings)
     count = Count()
     if console.output is None and console.on_terminal:
         import polars as pl

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
 import typer
 
 from calibkit.errors import DataError
@@ -11,18 +9,14 @@ from calibkit.options.validate import ValidateOptions
 
 from . import declare
 from .console import Console
-from .lines import Annotate, Inputs, Results, Voice
+from .lines import Annotate, Inputs, Results
 from .runs import deliver
 
 
-class ValidateLine(Inputs):
+class ValidateLine(Inputs, Results):
     """What is looked at, and where the report goes."""
 
-    output: Annotated[str | None, Results] = None
-    as_json: Annotated[bool, Results] = False
     annotate: Annotate = None
-    quiet: Annotated[bool, Voice] = False
-    warnings: Annotated[Literal["show", "error"], Voice] = "show"
 
 
 @declare.command

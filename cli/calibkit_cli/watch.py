@@ -35,7 +35,7 @@ class DriftLine(StateLine, Gated):
 @declare.command
 def drift(options: DriftOptions, line: DriftLine) -> None:
     """Compare, print."""
-    console = line.console(texts=TEXTS)
+    console = line.part(Console, texts=TEXTS)
     if console.per_input and (line.fail_if or console.as_json):
         raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
     write = partial(judge, tell=_tell, gates=line, noun="Drift")
@@ -68,7 +68,7 @@ class WatchLine(Reading, Results, DryRun):
 def watch(options: WatchOptions, line: WatchLine) -> None:
     """Count, test, write the state and what was found."""
     said = "watch makes one result of all inputs; name a file"
-    console = line.console(texts=TEXTS, one=said)
+    console = line.part(Console, texts=TEXTS, one=said)
     from calibkit.files.paths import check_output
     from calibkit.files.sinks import alone_with
     from calibkit.methods.watch.rows import plan
@@ -105,9 +105,8 @@ def watch(options: WatchOptions, line: WatchLine) -> None:
 def deliver_watch(console: Console, found: Watched, state: str | None = None) -> None:
     """Write the state and the result together, and show what was found."""
     console.outline(found)
-    write = None if state is None else partial(_write_state, state)
-    deliver(console, found, "Watch", beside=write)
 
+    def write(_: Watched, outputs: Transaction) -> None:
+        outputs.write_bytes(found.state.to_json(), str(state))
 
-def _write_state(state: str, found: Watched, outputs: Transaction) -> None:
-    outputs.write_bytes(found.state.to_json(), state)
+    deliver(console, found, "Watch", beside=None if state is None else write)

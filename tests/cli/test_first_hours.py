@@ -279,6 +279,7 @@ def test_columns_that_do_not_fit(rows: pl.DataFrame, tmp_path: Path, invoke: Inv
             lists=pl.concat_list(number % 2),
             length=pl.duration(days=number % 7),
             bytes=pl.lit(b"x"),
+            uuid=pl.when(number % 3 == 0).then(pl.lit(b"\xff\x00")).otherwise(pl.lit(b"ab")),
             zoned=pl.datetime(2026, 1, 1, time_zone="UTC"),
         ),
         tmp_path / "rows.parquet",
@@ -287,11 +288,16 @@ def test_columns_that_do_not_fit(rows: pl.DataFrame, tmp_path: Path, invoke: Inv
         more = ("--positive", 1) if role == "label" else ()
         invoke(command, file, f"--{role}", "lists", *more).refused(3, "List(Int64) holds several")
     assert invoke("calibrate", file, "--groups", "length", "-o", tmp_path / "m.json").code == 0
+    assert invoke("calibrate", file, "--groups", "uuid", "-o", tmp_path / "m.json").code == 0
+    for column, value in (("length", "2 days, 0:00:00"), ("uuid", "ab"), ("uuid", "\\xff\x00")):
+        words = ("--label", column, "--positive", value, "-o", tmp_path / "metrics.json")
+        assert invoke("evaluate", file, *words).code == 0
     invoke("boundary", file, "--recall", 0.5, "--by", "label").refused(2, "has another role")
     for column, suffix, told in (
         ("length", "csv", "CSV cannot hold duration"),
         ("bytes", "csv", "CSV cannot hold binary columns"),
         ("bytes", "ndjson", "NDJSON cannot hold binary columns"),
+        ("bytes", "xlsx", "Excel cannot hold binary columns; write Parquet"),
         ("zoned", "xlsx", "Excel cannot hold lists, or times with a zone"),
     ):
         words = ("--keep", f"score,{column}", "-o", tmp_path / f"out.{suffix}")

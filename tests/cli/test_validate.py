@@ -135,6 +135,12 @@ def test_what_is_wrong_is_found(name: str) -> None:
     )
 
 
+def test_decimals_have_ends_too() -> None:
+    frame = good().with_columns(pl.col("score").cast(pl.Decimal(10, 6)))
+    (score, *_) = ck.validate(frame).columns
+    assert score.low == frame["score"].cast(pl.Float64).min()
+
+
 def test_a_finding_names_its_place_once() -> None:
     (finding,) = ck.validate(good(), positive="x").findings
     assert finding.message.startswith("no row has the positive class 'x'")

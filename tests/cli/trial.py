@@ -16,10 +16,11 @@ from calibkit.errors import DataError
 from calibkit.options.option import option
 from calibkit.options.shared import Seed, Threaded
 from calibkit_cli import declare, main
-from calibkit_cli.lines import Results
+from calibkit_cli.console import Console
+from calibkit_cli.lines import Results, Talk
 
 
-class How(Results):
+class How(Results, Talk):
     """How to fail."""
 
     how: Annotated[str, option(argument=True, metavar="HOW")]
@@ -76,7 +77,7 @@ def warn(asked: Chance) -> None:
     print(asked.seed, asked.threads)
 
 
-class Said(Results):
+class Said(Results, Talk):
     """What to say."""
 
     text: Annotated[str, option(argument=True)]
@@ -85,7 +86,7 @@ class Said(Results):
 
 def say(asked: Said) -> None:
     """Say something through the console."""
-    text, console = asked.text, asked.console(tabular=asked.tabular)
+    text, console = asked.text, asked.part(Console, tabular=asked.tabular)
     console.detail("a detail")
     if text == "warn":
         console.warn("be careful")

@@ -33,13 +33,13 @@ from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.methods import plan as resolved
 from calibkit.methods.boundary.solvers.summary import count_over
-from calibkit.models.lineage import model_hash, record_makers
+from calibkit.models.lineage import model_hash
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
 from calibkit.summaries.score_summary import rows_of_state
-from calibkit.summaries.states import Plan, State, finished, options_of
+from calibkit.summaries.states import Plan, State, finished, options_of, recorded
 
 #: The options of columns that rows are dealt or set apart by.
 FOLLOWED: Final = ("groups", "time", "by")
@@ -162,7 +162,7 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
         odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
     fitted = delivered(fitted, options, read.test)
     if read.source is not None:
-        record_makers(fitted.model, read.source, _makers(options))
+        recorded(fitted, read.source, _makers(options))
     return replace(fitted, warnings=(*odd, *fitted.warnings), notes=notes)
 
 
