@@ -120,14 +120,14 @@ def test_segments_have_their_own_shrinkage_and_small_ones_that_of_all(
     assert "With the fit of all rows: lu, and values not listed." in shown
 
 
-def test_all_segments_are_shown_where_all_is_asked_for(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_pipe_has_all_segments(tmp_path: Path, invoke: Invoke) -> None:
     sizes = [100] * 22 + [5] * 22
     sites = [f"site-{place}" for place, size in enumerate(sizes) for _ in range(size)]
     rows = members(len(sites)).with_columns(site=pl.Series(sites))
     path, model = write(rows, tmp_path / "rows.parquet"), tmp_path / "by.json"
     invoke("vad", path, "--by", "site", "-o", model, "-q")
-    for more, shown in ((), 40), (("--all",), 44):
-        assert invoke("show", model, *more).stdout.decode().count("site-") == shown
+    for more in (), ("--all",):
+        assert invoke("show", model, *more).stdout.decode().count("site-") == 44
 
 
 def test_apply_needs_the_first_member_only(tmp_path: Path, invoke: Invoke) -> None:
