@@ -364,7 +364,7 @@ def at_base_rate(sample: Sample, prevalence: Fraction) -> Sample:
 def _units(sample: Sample) -> tuple[int, int]:
     """Return positive rows and all rows, in units of weight that no order of rows changes."""
     label = sample.label
-    units = np.ones(label.size, np.int64)
-    if sample.weight is not None:
-        units, _ = in_units(sample.weight, label)
+    if sample.weight is None:
+        return int(np.count_nonzero(label)), label.size
+    units, _ = in_units(sample.weight, label)
     return int(units[label == 1].sum()), int(units.sum())
