@@ -102,7 +102,7 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
 
     @functools.wraps(work)
     def function(*first: Any, **given: Any) -> Any:
-        given = {name: str(own) if isinstance(own, str) else own for name, own in given.items()}
+        given = _with_own_texts(given)
         with in_python(names_of(kind)):
             if frame:
                 return work(*opened(work.__name__, kind, first, given))
@@ -113,6 +113,17 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     found.__signature__ = _signature(kind, frame=frame)
     found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
     return found
+
+
+def _with_own_texts(given: Any) -> Any:
+    """Return options whose texts, in lists and dictionaries too, are Python's own and not numpy's."""
+    if isinstance(given, str):
+        return str(given)
+    if isinstance(given, dict):
+        return {_with_own_texts(key): _with_own_texts(own) for key, own in given.items()}
+    if isinstance(given, list) and given and isinstance(given[0], str):
+        return list(map(_with_own_texts, given))
+    return given
 
 
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:

@@ -106,7 +106,7 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
             inside = exact_group_sums(sample.weights, label, 2, times=sample.weights)
             outside = exact_sum(mean * mean, every.square - inside)
         else:
-            sums = np.concatenate([sums, -(every.group @ mean)])
+            sums = np.concatenate([sums, -np.add.reduce(every.group * mean, axis=1)])
             group = np.concatenate([sample.group, np.arange(len(every.group))])
     if group is not None:
         sums = group_sums(sums, group)

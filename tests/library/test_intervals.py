@@ -144,6 +144,20 @@ def test_a_weight_is_so_many_rows(ties: bool) -> None:
     close(bounds(weighted), bounds(written_out))
 
 
+def test_rows_of_weight_0_do_not_show_in_differences() -> None:
+    sample, weight = simulate(ties=True), np.arange(300) % 3 * 1.0
+    other = replace(sample, score=np.random.default_rng(9).random(300).round(1))
+    names = [*COMPARED, "ece", "ace", "miscalibration", "smooth_ece"]
+    found = []
+    for rows in (np.arange(300), np.flatnonzero(weight)):
+        pair = [
+            view(replace(own, weight=weight).rows_of(rows), weighted=True)
+            for own in (sample, other)
+        ]
+        found.append(differences(dict.fromkeys(names, 0.01), *pair, OPTIONS))
+    close(*found)
+
+
 def designs() -> list[tuple[Sample, dict[str, object]]]:
     sample, rng = simulate(ties=True), np.random.default_rng(4)
     weight, group = rng.choice([0.5, 1.0, 2.5, 7.0], 300), rng.integers(0, 60, 300)

@@ -65,3 +65,15 @@ def test_the_best_threshold_is_that_of_all_prefixes(
     expected = found_at(tally, points, choice)
     assert found.counts == expected.counts
     assert np.array_equal(found.thresholds, expected.thresholds, equal_nan=True)
+
+
+def test_what_is_worth_less_than_nothing_hides_no_gain() -> None:
+    """The second stretch is worth -10 in all, and 10 down to its first score."""
+    worth = np.array([3, 1, 10, -20])
+    score = np.array([4.0, 3.0, 2.0, 1.0])
+    level, label = np.zeros(4, np.uint16), np.array([1, 1, 1, 0], np.uint8)
+    tally = count_rows(score, level, label, 1, gain=worth)
+    goal = goal_of(read_target({"minimize": "cost:a,b"}), tally_totals(tally))
+    with patch.object(prefixes, "_STRETCH", 2):
+        found = prefixes.single_threshold(tally, goal)
+    assert (found.thresholds.tolist(), found.gain) == ([2.0], 14)

@@ -238,8 +238,10 @@ def test_frames_with_too_few_columns_are_told(frame: Any, rows: pl.DataFrame) ->
 
 
 def test_texts_of_numpy_are_texts(rows: pl.DataFrame) -> None:
-    named = ck.fit_calibrator(rows, method=np.str_("platt"), score=np.str_("score"))
-    assert named.to_json() == ck.fit_calibrator(rows, method="platt").to_json()
+    named = {"method": np.str_("platt"), "score": np.str_("score"), "tags": {"a": np.str_("b")}}
+    expected = ck.fit_calibrator(rows, method="platt", tags={"a": "b"})
+    assert ck.fit_calibrator(rows, **named).to_json() == expected.to_json()
+    assert ck.fit_hetcal(rows, features=list(np.array(["uncertainty"]))).to_json()
 
 
 def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
