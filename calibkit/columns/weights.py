@@ -192,17 +192,3 @@ def carried(weight: Floats, unit: Unit, order: Numbers, kind: Numbers) -> Int64s
         rest = np.cumsum(np.ldexp(left[places], fine).astype(np.int64))
         units[places] += np.diff((rest + (1 << fine - 1)) >> fine, prepend=0)
     return np.maximum(units, weight > 0)
-
-
-def joined(units: Numbers, place: Int64s, more: Numbers) -> Numbers:
-    """Add more units to those in some places; what fits no longer goes into wider integers.
-
-    `units` may change; `place` has the place of each of `more`.
-    """
-    touched, which = np.unique(place, return_inverse=True)
-    sums = units[touched].astype(np.int64)
-    np.add.at(sums, which, more.astype(np.int64))
-    if sums.size and np.abs(sums).max() > np.iinfo(units.dtype).max:
-        units = units.astype(np.int64)
-    units[touched] = sums
-    return units

@@ -13,10 +13,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
-from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units, joined
+from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, carried, in_units
 from calibkit.numerics.sums import cut, each_block
 from calibkit_kernels import draws, maps, sorting
 from calibkit_kernels import tally as kernels
+from calibkit_kernels.elementary import logits
 
 #: Most scores are distinct, or nearly so: counts of one byte save memory and its traffic.
 _COUNTS = (np.uint8, np.int32, np.int64)
@@ -203,16 +204,21 @@ class Tally(Struct, frozen=True, dict=True):
         )
         if first.all():
             return self
-        again = np.flatnonzero(~first)
-        place = again - np.arange(1, again.size + 1)  # of the entry that each of them joins
-        found = self.where(first)
-        count = joined(found.count, place, self.count[again])
-        positive = joined(found.positive.astype(count.dtype), place, self.positive[again])
-        gain, worth = (
-            joined(kept, place, units[again]) if units.size else units
-            for kept, units in ((found.gain, self.gain), (found.worth, self.worth))
-        )
-        return replace(found, count=count, positive=positive, gain=gain, worth=worth)
+        size = int(np.count_nonzero(first))
+        scores, levels = np.empty(size, self.score.dtype), np.empty(size, np.uint16)
+        for integers in (self.count.dtype, np.int64):
+            count, positive = np.empty((2, size), integers)
+            room = scores, levels, count, positive
+            entries = self.score, self.level, self.count, self.positive
+            if kernels.join_entries(*entries, *room) >= 0:
+                break
+        found = replace(self, score=scores, level=levels, count=count, positive=positive)
+        sums = {
+            name: np.add.reduceat(units, np.flatnonzero(first), axis=0)
+            for name in ("gain", "worth", "squares")
+            if (units := getattr(self, name)).size
+        }
+        return replace(found, **sums)
 
     def parted(self) -> Tally:
         """Return the tally with the positive rows of each score above its negative ones.
@@ -234,20 +240,17 @@ class Tally(Struct, frozen=True, dict=True):
 
     def sample(self, parts: int, seed: int) -> Tally:
         """Return the first of as many parts as `deal` deals rows to."""
-        return replace(self._dealt(parts, 1, seed), part=_NOT_DEALT)
+        return replace(self.deal(parts, seed, kept=1), part=_NOT_DEALT)
 
-    def deal(self, parts: int, seed: int) -> Tally:
+    def deal(self, parts: int, seed: int, *, kept: int | None = None) -> Tally:
         """Return the tally with its rows dealt at random to `parts` parts of equal size.
 
-        Equal in law to a random split of the rows; a function of seed, scores, levels and labels
-        alone.
+        Only the first `kept` parts are returned; None: all.  Equal in law to a random split of the
+        rows; a function of seed, scores, levels and labels alone.
         """
-        return self._dealt(parts, parts, seed)
-
-    def _dealt(self, parts: int, kept: int, seed: int) -> Tally:
         integers = np.uint32 if self.score.dtype == np.float32 else np.uint64
         entries = (self.score.view(integers), self.level, self.count, self.positive)
-        dealt = draws.deal_entries(*entries, parts, kept, np.uint64(seed))
+        dealt = draws.deal_entries(*entries, parts, min(kept or parts, parts), np.uint64(seed))
         bits, level, count, positive, part = dealt
         score = bits.view(self.score.dtype)
         return Tally(score, level, count, positive, self.levels, self.unit, part)
@@ -257,7 +260,7 @@ def log_odds(score: Numbers, threads: int = 1) -> Floats:
     """Return the logits of probabilities, moved 1e-6 inside (0, 1)."""
     found = np.empty(score.size)
     blocks = cut(0, score.size)
-    each_block(lambda p, out: maps.log_odds(p, maps.LEAST, out), (score, found), blocks, threads)
+    each_block(lambda p, out: logits(p, maps.LEAST, out), (score, found), blocks, threads)
     return found
 
 

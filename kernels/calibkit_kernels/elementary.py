@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._jit import kernel
+from .arrays import Floats, Numbers
 
 _LOG2_E = 1.4426950408889634
 #: ln 2 in two parts: products of the first with small integers are exact.
@@ -18,7 +19,10 @@ _ROUNDING = 1.5 * 2.0**52
 _SIGNIFICAND = 52
 #: Below, the exponential counts as that of this: 3e-308.
 _LEAST = -708.0
-_ROOT_TWO = 1.4142135623730951
+#: The bits of 1, of the root of 1/2 and of 2^52; those of a fraction; 2^52 and the bias of exponents.
+_ONE, _ROOT_HALF, _TWO_52 = 0x3FF0000000000000, 0x3FE6A09E667F3BCD, 0x4330000000000000
+_FRACTION = (1 << _SIGNIFICAND) - 1
+_OFFSET = 2.0**52 + 1023.0
 
 
 @kernel
@@ -50,14 +54,17 @@ def exp_down(z: float) -> float:
 
 
 @kernel
-def log_up(m: float) -> float:
-    """Return the logarithm of a number in [1, 2].
+def log_of(x: float) -> float:
+    """Return the logarithm of a positive normal number; NaN stays, and infinity gives NaN.
 
-    With ``f = m - 1`` and ``s = f / (2 + f)`` it is ``2 atanh(s)``; a number above the root of 2 is
-    halved first.  The coefficients are those of FreeBSD's ``log`` (`s_log`, Sun Microsystems, 1993).
+    It is ``k ln 2 + log(1 + f)`` with ``1 + f`` between the roots of 1/2 and of 2, and with
+    ``s = f / (2 + f)`` the last is ``2 atanh(s)``.  The coefficients are those of FreeBSD's ``log``
+    (`s_log`, Sun Microsystems, 1993).
     """
-    high = m > _ROOT_TWO
-    f = (0.5 * m if high else m) - 1.0
+    bits = np.float64(x).view(np.int64) + (_ONE - _ROOT_HALF)
+    # A whole number in the last bits of 2^52 is the number beside it.
+    k = np.int64((bits >> _SIGNIFICAND) + _TWO_52).view(np.float64) - _OFFSET
+    f = np.int64((bits & _FRACTION) + _ROOT_HALF).view(np.float64) - 1.0
     s = f / (2.0 + f)
     z = s * s
     p = 1.479819860511658591e-01
@@ -68,5 +75,16 @@ def log_up(m: float) -> float:
     p = p * z + 3.999999999940941908e-01
     p = p * z + 6.666666666666735130e-01
     half = 0.5 * f * f
-    rest = s * (half + p * z) + (_LN2_LOW if high else 0.0)
-    return (_LN2_HIGH if high else 0.0) - ((half - rest) - f)
+    rest = s * (half + p * z) + k * _LN2_LOW
+    return k * _LN2_HIGH - ((half - rest) - f) + (x - x)
+
+
+@kernel
+def logits(p: Numbers, least: float, out: Floats) -> None:
+    """Write the logit of each probability, moved `least` > 0 inside (0, 1) first, to be fitted on.
+
+    Whatever is applied gets the digits of the C library, see `calibkit_kernels.maps.log_odds`.
+    """
+    for i in range(p.size):
+        inside = min(max(np.float64(p[i]), least), 1.0 - least)
+        out[i] = log_of(inside / (1.0 - inside))

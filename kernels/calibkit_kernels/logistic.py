@@ -18,7 +18,7 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s
 from .classes import dot
-from .elementary import exp_down, log_up
+from .elementary import exp_down, log_of
 from .sorting import falling_key
 
 #: Points summed together; and those that are worked on together, whose numbers stay near.
@@ -68,7 +68,7 @@ def plane_sums(
                 up = z >= 0.0
                 rise[k] = zeros * (most if up else least) - ones * (least if up else most)
                 bend[k] = (ones + zeros) * most * least
-                cost[k] = (ones + zeros) * log_up(1.0 + small) + z * (zeros if up else -ones)
+                cost[k] = (ones + zeros) * log_of(1.0 + small) + z * (zeros if up else -ones)
             for k in range(count):
                 u = (x[start + k] - x_shift) * x_scale
                 v = (y[start + k] - y_shift) * y_scale if y.size else 0.0
@@ -283,7 +283,7 @@ def surface_sums(
             small[k] = exp_down(-abs(value[k]))
         for k in range(count_here):
             most[k] = 1.0 / (1.0 + small[k])
-            loss[k] = log_up(1.0 + small[k]) + max(value[k], 0.0)
+            loss[k] = log_of(1.0 + small[k]) + max(value[k], 0.0)
         for k in range(count_here):
             i = start + k
             if part.size and part[i] == excluded:

@@ -15,6 +15,7 @@ Counts are integers; a caller with fractional weights scales them first.
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
@@ -23,21 +24,35 @@ from .arrays import Floats, Int16s, Int64s, Numbers, UInt8s, UInt16s, UInt32s, U
 from .maps import knots_reached
 from .sorting import falling_key
 
+#: Values that are worked on together, whose numbers stay near.
+_FEW: Final = 512
+
 
 @kernel
 def assign_levels(values: Numbers, minimum: float, edges: Floats, out: UInt16s) -> None:
-    """Write the bin of each value: how many edges are at most ``max(value, minimum)``."""
-    # Up to here comparing with all edges is faster than a search, whose branches are hard to predict.
-    if edges.size <= 128:
-        for i in range(values.size):
-            value = max(np.float64(values[i]), minimum)
-            level = 0
-            for j in range(edges.size):
-                level += value >= edges[j]
-            out[i] = level
-        return
-    for i in range(values.size):
-        out[i] = knots_reached(max(np.float64(values[i]), minimum), edges, 0, edges.size)
+    """Write the bin of each value: how many rising edges are at most ``max(value, minimum)``.
+
+    A search by halves, of so many values at a time that none waits for its own branches.
+    """
+    half = np.uint32(1)
+    while half <= edges.size:
+        half *= np.uint32(2)
+    padded = np.full(half, math.inf)
+    padded[: edges.size] = edges
+    own, found = np.empty(_FEW), np.empty(_FEW, np.uint32)
+    for start in range(0, values.size, _FEW):
+        count = min(_FEW, values.size - start)
+        for k in range(count):
+            own[k] = max(np.float64(values[start + k]), minimum)
+            found[k] = 0
+        step = half >> np.uint32(1)
+        while step > 0:
+            for k in range(count):
+                beyond = padded[found[k] + step - np.uint32(1)] <= own[k]
+                found[k] += step if beyond else np.uint32(0)
+            step >>= np.uint32(1)
+        for k in range(count):
+            out[start + k] = min(found[k], edges.size)  # infinity reaches what pads the edges
 
 
 @kernel
@@ -84,6 +99,36 @@ def group_words(
         return -1
     count[entries] = rows
     positive[entries] = hits
+    return entries + 1
+
+
+@kernel
+def join_entries(
+    score: Numbers,
+    level: UInt16s,
+    count: Numbers,
+    positive: Numbers,
+    score_out: Numbers,
+    level_out: UInt16s,
+    count_out: Numbers,
+    positive_out: Numbers,
+) -> int:
+    """Write entries, those of one score and level side by side as one; return how many.
+
+    Returned is -1 where a count does not fit the type of `count_out`.
+    """
+    entries, rows, hits = -1, np.int64(0), np.int64(0)
+    most = 255 if count_out.itemsize == 1 else 2**31 - 1
+    for i in range(score.size):
+        if entries < 0 or score[i] != score[i - 1] or level[i] != level[i - 1]:
+            entries += 1
+            score_out[entries], level_out[entries] = score[i], level[i]
+            rows, hits = np.int64(0), np.int64(0)
+        rows += np.int64(count[i])
+        hits += np.int64(positive[i])
+        if rows > most and count_out.itemsize < 8:
+            return -1
+        count_out[entries], positive_out[entries] = rows, hits
     return entries + 1
 
 

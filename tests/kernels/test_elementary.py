@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit_kernels.elementary import exp_down, log_up
+from calibkit_kernels.elementary import exp_down, log_of, logits
 from tests.naive import elementary as naive
+from tests.naive import maps as naive_maps
 
 
 def units_off(found: float, exact: Decimal) -> float:
@@ -23,9 +25,9 @@ def test_exponentials_are_within_a_unit_of_their_last_place(z: float) -> None:
     assert units_off(exp_down(z), naive.exp_down(z)) < 1.0
 
 
-@given(st.floats(1.0, 2.0) | st.floats(1.0, 1.0 + 1e-6))
+@given(st.floats(2.3e-308, 1.7e308) | st.floats(0.5, 2.0) | st.floats(1.0 - 1e-6, 1.0 + 1e-6))
 def test_logarithms_are_within_a_unit_of_their_last_place(m: float) -> None:
-    assert units_off(log_up(m), naive.log_up(m)) < 1.0
+    assert units_off(log_of(m), naive.log_of(m)) < 1.0
 
 
 @pytest.mark.parametrize("step", range(64))
@@ -34,12 +36,24 @@ def test_both_hold_where_their_pieces_meet(step: int) -> None:
     for near in (z, math.nextafter(z, 0.0), math.nextafter(z, -1e9)):
         assert units_off(exp_down(near), naive.exp_down(near)) < 1.0
     for m in (math.sqrt(2.0) * (1.0 + (step - 32) * 2.0**-52), 1.0 + step / 64):
-        assert units_off(log_up(m), naive.log_up(m)) < 1.0
+        for power in (-1022, -20, 0, 19, 1023):
+            x = math.ldexp(m / 2.0, power) if power > 0 else math.ldexp(m, power)
+            assert units_off(log_of(x), naive.log_of(x)) < 1.0
+
+
+@given(st.lists(st.floats(0.0, 1.0), max_size=20), st.sampled_from([1e-6, 0.1]))
+def test_logits_to_be_fitted_on(p: list[float], least: float) -> None:
+    for kind in (np.float64, np.float32):
+        given_, out = np.array(p, kind), np.empty(len(p))
+        logits(given_, least, out)
+        wanted = naive_maps.log_odds(given_.astype(float).tolist(), least)
+        assert out == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 def test_the_ends_and_what_is_no_number() -> None:
     assert exp_down(0.0) == exp_down(-0.0) == 1.0
-    assert log_up(1.0) == 0.0
+    assert log_of(1.0) == 0.0
     assert exp_down(-math.inf) == exp_down(-1e9) == pytest.approx(math.exp(-708.0), rel=1e-15)
     assert math.isnan(exp_down(math.nan))
-    assert math.isnan(log_up(math.nan))
+    assert math.isnan(log_of(math.nan))
+    assert math.isnan(log_of(math.inf))

@@ -94,6 +94,27 @@ def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np
     return [key for key, _ in pairs], [tag for _, tag in pairs], smallest
 
 
+@given(rows, st.sampled_from([1, 90]), st.integers(1, 3))
+@count_types
+@float_types
+def test_entries_side_by_side_are_joined(
+    floats: type, counts: type, data: list[Row], copies: int, width: int
+) -> None:
+    score, level, label, _, _ = columns(data * copies)
+    coarser = [own // width for own in level]
+    narrow = naive.tally(score, level, label)
+    wanted = naive.tally(score, coarser, label)
+    entries = np.array([(s, own // width, *rest) for s, own, _, *rest in narrow]).T
+    given_ = [own.astype(k) for own, k in zip(entries, (floats, np.uint16, int, int), strict=True)]
+    room = [np.empty(len(narrow), kind) for kind in (floats, np.uint16, counts, counts)]
+    size = kernels.join_entries(*given_, *room)
+    if max(entry[3] for entry in wanted) > np.iinfo(counts).max:
+        assert size == -1
+        return
+    found = zip(*(own[:size].tolist() for own in room), strict=True)
+    assert list(found) == [(s, own, *rest) for s, own, _, *rest in wanted]
+
+
 @given(rows, st.sampled_from([1, 1, 90]))
 @count_types
 @float_types

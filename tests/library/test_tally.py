@@ -91,8 +91,8 @@ def test_rows_are_counted_block_by_block(floats: type, data: list[tuple], size: 
         assert entries(tally(given_, part=part, threads=2)) == expected(given_, part)
 
 
-@given(rows, st.integers(2, 5), st.integers(0, 2**64 - 1))
-def test_dealing_keeps_every_row(data: list[tuple], parts: int, seed: int) -> None:
+@given(rows, st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**64 - 1))
+def test_dealing_keeps_every_row(data: list[tuple], parts: int, kept: int, seed: int) -> None:
     whole = tally(columns(data, np.float64))
     dealt = whole.deal(parts, seed)
     together: dict[tuple[float, int], np.ndarray] = {}
@@ -105,6 +105,26 @@ def test_dealing_keeps_every_row(data: list[tuple], parts: int, seed: int) -> No
     assert np.array_equal(dealt.level_totals[:, 1:], whole.level_totals[:, 1:])
     first = [entry for entry in entries(dealt) if entry[2] == 0]
     assert entries(whole.sample(parts, seed)) == first
+    some = [entry for entry in entries(dealt) if entry[2] < kept]
+    assert entries(whole.deal(parts, seed, kept=kept)) == some
+
+
+@given(rows, st.integers(1, 3), st.sampled_from([1, 90]))
+def test_entries_of_coarser_levels_are_those_counted_over_them(
+    data: list[tuple], width: int, copies: int
+) -> None:
+    given_ = columns(data * copies, np.float64)
+    places = (np.arange(LEVELS) // width).astype(np.uint16)
+    coarse = given_ | {"level": places[given_["level"]]}
+    levels = int(places[-1]) + 1
+    gain = np.arange(len(data) * copies) % 5 - 2
+    found = count_rows(**given_, levels=LEVELS, gain=gain).coarser(places, levels).merged()
+    wanted = count_rows(**coarse, levels=levels, gain=gain)
+    assert entries(found) == entries(wanted)
+    assert found.gain.tolist() == wanted.gain.tolist()
+    assert found.worth.tolist() == wanted.worth.tolist()
+    plain = count_rows(**given_, levels=LEVELS).coarser(places, levels).merged()
+    assert entries(plain) == entries(wanted)
 
 
 @given(rows, st.integers(1, 6))

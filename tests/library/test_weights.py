@@ -17,7 +17,6 @@ from calibkit.columns.weights import (
     carried,
     common_unit,
     in_units,
-    joined,
     whole_units,
 )
 from calibkit.summaries.tally import Tally, count_rows
@@ -183,13 +182,3 @@ def test_tallies_of_mixed_weights(rows: list[tuple[int, int, int, float]], rando
 def test_amounts_in_units() -> None:
     assert Unit(0.25).amount(6) == 1.5
     assert Unit(4.0).amount(6) == 24.0
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 255)), max_size=20))
-def test_units_that_join_others_get_room(more: list[tuple[int, int]]) -> None:
-    units = np.array([0, 1, 200, 255], np.uint8)
-    found = joined(
-        units.copy(), np.array([k for k, _ in more], int), np.array([n for _, n in more], np.uint8)
-    )
-    expected = [int(own) + sum(n for k, n in more if k == at) for at, own in enumerate(units)]
-    assert found.tolist() == expected

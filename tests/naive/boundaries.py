@@ -641,6 +641,7 @@ TWINS = {
     "scatter_pairs": "sort_stably",
     "group_words": "tally",
     "group_weighted": "tally",
+    "join_entries": "tally",
     "near_pairs": "combine",
     "add_level": "naive_gains",
     "trace_level": "naive_gains",

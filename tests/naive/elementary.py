@@ -11,7 +11,7 @@ def exp_down(z: float) -> Decimal:
         return Decimal(z).exp()
 
 
-def log_up(m: float) -> Decimal:
+def log_of(x: float) -> Decimal:
     """Return the logarithm of a number."""
     with localcontext(prec=40):
-        return Decimal(m).ln()
+        return Decimal(x).ln()

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 TWINS = {
+    "logits": "log_odds",
     "parts_of": "log_parts",
     "next_corners": "lower_hull_after",
     "is_convex": "lower_hull_after",

@@ -235,11 +235,14 @@ class _Given(Struct, frozen=True, dict=True):
         thirds = self.options.split == "thirds"
         return self.dealt(found, _PARTS, self.options.seed) if thirds else found
 
-    def dealt(self, tally: Tally, parts: int, seed: int) -> Tally:
-        """Return a tally dealt to parts: rows of a group to one, blocks of time in their order."""
+    def dealt(self, tally: Tally, parts: int, seed: int, *, kept: int | None = None) -> Tally:
+        """Return a tally dealt to parts: rows of a group to one, blocks of time in their order.
+
+        Of parts beyond the first `kept` (None: all) there may be nothing.
+        """
         rows, groups, time = self.rows, self.options.groups, self.options.time
         if groups is None and time is None and tally.unit.size == 1.0:  # dealt as counts
-            return tally.deal(parts, seed)
+            return tally.deal(parts, seed, kept=kept)
         if groups is not None:
             part = group_parts(rows.other(groups), parts, seed, rows.finder)
         else:
@@ -261,7 +264,8 @@ def _chosen(
     forward = options.time is not None
 
     def deal(parts: int, seed: int) -> list[Points]:
-        return parts_of(given.dealt(tally, parts, seed), FOLDS + forward, points.scale)
+        folds = FOLDS + forward
+        return parts_of(given.dealt(tally, parts, seed, kept=folds), folds, points.scale)
 
     measure = options.optimize or "log_loss"
     name, candidates = choose(

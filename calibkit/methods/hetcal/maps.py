@@ -334,7 +334,7 @@ def _dealt(rows: HetcalRows, points: Points, parts: int, seed: int) -> list[Poin
     if folds is None and rows.unit.size == rows.size == 1.0:
         level = np.zeros(points.score.size, np.uint16)
         tally = Tally(points.score, level, points.count, points.positive, 1, points.unit)
-        return parts_of(tally.deal(parts, seed), FOLDS, points.scale)
+        return parts_of(tally.deal(parts, seed, kept=FOLDS), FOLDS, points.scale)
     if folds is None:
         part, number = folds_of_keys(rows.key, parts, seed), FOLDS
     else:

@@ -7,7 +7,7 @@ The sums merge exactly.  With F the links of S members, lambda = 1 - E[var over 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
 from glob import escape
@@ -40,6 +40,7 @@ from calibkit.numerics.hashes import data_hash, merge_hashes, text_numbers
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import Passes, merge_all
+from calibkit_kernels.elementary import logits
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
 from calibkit_kernels.sums import split_squares, squares_about_mean
@@ -64,15 +65,17 @@ _FEWEST_ROWS: Final = 2**10
 _BYTES: Final = 48
 
 
-def to_link(values: Numbers, scale: str, link: str, out: Floats) -> Bools:
+def to_link(
+    values: Numbers, scale: str, link: str, out: Floats, odds: Callable[..., None] = log_odds
+) -> Bools:
     """Write values of a scale on the scale of a link.
 
-    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken; returns where.  Logits
-    and raw numbers are never clipped.
+    Probabilities are clipped to [1e-6, 1 - 1e-6] before their logit is taken, by `odds`; returns where.
+    Logits and raw numbers are never clipped.
     """
     if link == "logit" and scale == "probability":
         exact = values.astype(np.float64, copy=False)
-        log_odds(exact, LEAST, out)
+        odds(exact, LEAST, out)
         return (exact < LEAST) | (exact > 1.0 - LEAST)
     if link == "identity" and scale == "logit":
         expit(values, out)
@@ -169,7 +172,7 @@ def sum_moments(
         links, moved = np.empty((len(predictions), size)), np.zeros(size, np.bool_)
         for place, values in enumerate(predictions):
             scale = measure(options.scale) if place < members else "probability"
-            moved |= to_link(values[own], scale, options.link, links[place])
+            moved |= to_link(values[own], scale, options.link, links[place], logits)
         times = None if weight is None else weight[own]
         if times is None:
             counted = np.array([size]), np.array([np.count_nonzero(moved)])
