@@ -196,9 +196,10 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         raise UsageError(f"--column {options.column} is the name of another added column.")
     clash = [name for name in added if name in kept]
     if clash and not options.overwrite_columns:
+        rename = "rename the added one by --column, " * (clash[0] == added[0])
         raise UsageError(
-            f"the input has a column {clash[0]!r} already; rename the added one by --column, leave "
-            "the old one out by --keep, or replace it by --overwrite-columns.",
+            f"the input has a column {clash[0]!r} already; {rename}leave the old one out by --keep, or "
+            "replace it by --overwrite-columns.",
             column=clash[0],
         )
     chosen = _chosen(applier, added) if options.selected else None

@@ -10,10 +10,13 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from calibkit.arrays import Int64s, UInt8s, UInt32s, UInt64s
+from calibkit.arrays import Floats, Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import RowFinder, is_text, refuse_lists, refuse_missing, texts_of
 from calibkit.numerics.hashes import by_value, word_of
+
+#: Whole weights below this, and sums of them below that, say how often rows count in blocks of time.
+_HEAVY, _MOST_MASS = 2.0**31, 2**54
 
 
 class Segments(Struct, frozen=True):
@@ -136,14 +139,17 @@ def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     return by_value(groups, lambda value: word_of(f"{salt}:{value}"), pl.UInt64)
 
 
-def time_parts(times: pl.Series, parts: int, where: RowFinder) -> UInt8s:
+def time_parts(
+    times: pl.Series, parts: int, where: RowFinder, weight: Floats | None = None
+) -> UInt8s:
     """Return the block of each row: blocks of about equal size in the order of time.
 
     Any column that can be ordered will do: numbers, dates, times, text in ISO 8601; categories are
-    text.  Rows of one time are in one block; a row without a time is refused.
+    text.  Rows of one time are in one block; a row without a time is refused.  Rows with whole weights
+    count as often as these say, others once if they weigh anything.
     """
     seen = TimeParts()
-    seen.add(times, where)
+    seen.add(times, where, weight)
     return seen.parts(times, parts)
 
 
@@ -152,20 +158,26 @@ class TimeParts:
 
     def __init__(self) -> None:
         self._counts = pl.DataFrame()
+        self._whole = True
 
-    def add(self, times: pl.Series, where: RowFinder) -> None:
+    def add(self, times: pl.Series, where: RowFinder, weight: Floats | None = None) -> None:
         """Add rows; refuse one without a time."""
         refuse_missing(times, where)
-        fresh = _as_times(times).to_frame().group_by("time").len("rows")
-        if self._counts.height:
-            fresh = pl.concat([self._counts, fresh]).group_by("time").agg(pl.col("rows").sum())
-        self._counts = fresh
+        weight = np.ones(times.len()) if weight is None else weight
+        mass = np.minimum(weight, _HEAVY)
+        self._whole &= bool(((mass % 1.0 == 0.0) & (mass < _HEAVY)).all())
+        counts = pl.DataFrame({"mass": mass, "rows": weight > 0}).cast(pl.Int64)
+        fresh = _as_times(times).to_frame().with_columns(counts)
+        fresh = pl.concat([self._counts, fresh]) if self._counts.height else fresh
+        self._counts = fresh.group_by("time").agg(pl.exclude("time").sum())
 
     def parts(self, times: pl.Series, parts: int) -> UInt8s:
         """Return the block of each of some rows, once all have been added; see `time_parts`."""
-        rows = pl.col("rows").cast(pl.Int64)
+        whole = self._whole and self._counts["mass"].sum() < _MOST_MASS
+        rows = pl.col("mass" if whole else "rows")
         part = (rows.cum_sum() - rows) * parts // rows.sum()
-        known = self._counts.sort("time").select("time", part.cast(pl.UInt8).alias("part"))
+        last = part.clip(upper_bound=parts - 1).cast(pl.UInt8)  # times after all that weighs
+        known = self._counts.sort("time").select("time", last.alias("part"))
         found = (
             _as_times(times).to_frame().join(known, on="time", how="left", maintain_order="left")
         )

@@ -19,7 +19,7 @@ from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
-from calibkit.columns.rows import RowFinder
+from calibkit.columns.rows import RowFinder, texts_of
 from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import at_prevalence, in_units
 from calibkit.errors import DataError, ModelError, UsageError
@@ -186,8 +186,10 @@ def rows_of(
     scores = {first: rows.score} | {name: column(_SCORE + name) for name in others}
     top, decision, cell = column("top"), column("decision"), column("cell")
     group: Int64s | None = None
-    if options.groups is not None:  # the place among the distinct values: there may be millions
-        group = frame["groups"].rank("dense").cast(pl.Int64).to_numpy() - 1
+    if options.groups is not None:  # the place among their texts: there may be millions
+        known = frame["groups"].unique()
+        places = texts_of(known).rank("dense").cast(pl.Int64) - 1
+        group = frame["groups"].replace_strict(known, places).to_numpy()
     whole = Sample(rows.score, rows.labels, rows.weight, group, rows.times)
     if options.prevalence is not None:
         whole = at_base_rate(whole, Fraction(options.prevalence))

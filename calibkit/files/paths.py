@@ -110,11 +110,7 @@ def _expanded(name: str) -> Iterator[tuple[str, str]]:
     elif path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
-        if not path.exists():
-            known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
-            raise MissingFileError.of(
-                name, f"no such file{nearest(path.name, known)}; check the path"
-            )
+        _need_file(name)
         yield name, path.name
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
@@ -146,9 +142,18 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
         yield str(path), str(path.relative_to(folder))
 
 
+def _need_file(name: str) -> None:
+    path = Path(name)
+    if not path.exists():
+        known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
+        raise MissingFileError.of(name, f"no such file{nearest(path.name, known)}; check the path")
+
+
 def read_bytes(path: str) -> bytes:
     """Return all bytes of a file, ``-`` is standard input; errors as of `reading`."""
     with reading(path):
+        if path != STDIN:
+            _need_file(path)
         return sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
 
 

@@ -278,12 +278,10 @@ class _Text:
         certain = {one.decimal for one in self._kinds(()).values() if one.voting}
         return {*certain, "."} if self.guessed else {*certain}
 
-    def drops_commas(self, votes: Collection[str]) -> bool:
-        """Return whether columns with decimal commas are read, beside others that would keep theirs."""
-        kinds, stays = self._kinds(votes), self.dialect.stays
-        return self.dialect.typed is not None and any(
-            one.decimal == "," and not stays(name) for name, one in kinds.items()
-        )
+    def with_commas(self, votes: Collection[str]) -> list[str]:
+        """Return the columns with decimal commas, where others stay as they are written."""
+        typed = self.dialect.typed is not None
+        return [name for name, one in self._kinds(votes).items() if typed and one.decimal == ","]
 
     def table(self, votes: Collection[str]) -> Table:
         """Return the rows, where other columns have such decimal marks."""
@@ -342,10 +340,13 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
     found = list(tables)
     if "," in known or any("," in one.votes for one in texts.values()):
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
-        whole = any(one.drops_commas(votes) for one in texts.values())
+        commas = {name: one for one in texts.values() for name in one.with_commas(votes)}
+        read = any(not one.dialect.stays(name) for name, one in commas.items())
         for place, one in texts.items():
-            if one.guessed or whole:  # as text, where points were taken for decimal marks
-                dialect = replace(one.dialect, typed=None) if whole else one.dialect
+            if one.guessed or read:  # as text, where points were taken for decimal marks
+                dialect = one.dialect
+                if read:  # commas are written as points: those of all columns, or of none
+                    dialect = replace(dialect, typed=(*(dialect.typed or ()), *commas))
                 texts[place] = _Text(
                     one.source, one.part, dialect, hold=one.hold, guess=not one.guessed
                 )

@@ -319,9 +319,12 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
                 continue
             column = name.removeprefix("dtypes.column ")
             if column != name:
+                column = mine.get(f"problem.asked.{column}", column)
+                kinds = yours.get(name), mine.get(name)
+                as_one = "" if "String" in kinds else " (1.0, not 1)"
                 raise ModelError(
-                    f"column {column!r} holds {yours.get(name)} here, but {mine.get(name)} in "
-                    f"{one.path}; write its values alike in all parts (1.0, not 1)",
+                    f"column {column!r} holds {kinds[0]} here, but {kinds[1]} in {one.path}; write "
+                    f"its values alike in all parts{as_one}",
                     file=other.path,
                 )
             called = name.removeprefix("problem.").removeprefix("asked.")

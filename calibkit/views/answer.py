@@ -293,7 +293,7 @@ def doubts(model: BoundaryModel) -> list[str]:
             if seen is not None and not within(name, seen, share):
                 found.append(
                     f"expect {_NAMES.get(name, name)} {rate(seen)} on new data, which misses the "
-                    f"bound {name} {sign(name)} {bound:g}; --confidence certifies a bound"
+                    f"bound {name} {sign(name)} {share:g}; --confidence certifies a bound"
                 )
     if fit.gap and model.objective.max_gap:
         ((measure, most),) = model.objective.max_gap.items()

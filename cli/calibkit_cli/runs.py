@@ -296,7 +296,8 @@ def read_by(model: Model, options: ApplyOptions) -> tuple[str, ...]:
     features = getattr(model, "features", None)
     names = [options.score, options.uncertainty, options.probs, options.key]
     names += features if isinstance(features, list) else []
-    return (*(column.name for column in model.columns.values()), *filter(None, names))
+    names += [one.name for role, one in model.columns.items() if role not in ("label", "value")]
+    return tuple(filter(None, names))
 
 
 def applied(

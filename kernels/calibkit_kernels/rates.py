@@ -1,8 +1,8 @@
 """Rates of counts, compared exactly: bounds, the best ratio, isotonic regression, Venn-Abers tables.
 
 ``precision >= a/q`` is ``tp * q >= a * m``; with nine-digit bounds and large weights the products
-pass 2^63.  A comparison in floating point decides all but the closest calls, two 64-bit halves
-decide those.
+pass 2^63.  Small products are compared as they are; of others a comparison in floating point decides
+all but the closest calls, two 64-bit halves decide those.
 
 Isotonic regression pools adjacent violators, exactly where rows are counted.  The pools of rows by
 falling score are the slopes of the least concave majorant of the points (rows, positive rows) of the
@@ -46,6 +46,8 @@ def product_halves(a: int | np.uint64, b: int) -> tuple[np.uint64, np.uint64]:
 @kernel
 def compare_products(a: int, b: int, c: int, d: int) -> int:
     """Return the sign of ``a * b - c * d`` for non-negative 64-bit integers, exactly."""
+    if (a | b | c | d) < 2**31:  # which is so of most counts
+        return int(a * b > c * d) - int(a * b < c * d)
     left, right = float(a) * float(b), float(c) * float(d)
     # Six roundings at most stand between the floats and the products: 1e-14 covers them.
     if abs(left - right) > 1e-14 * (left + right):
@@ -95,23 +97,27 @@ def pool_rates(
     `exact`ly. `out` has room for as many rows as there are entries, three columns: rows, positive rows
     and entries of each pool; without the third one entries are not counted.
     """
-    size = 0
+    size, counted = 0, out.shape[1] > 2
     for i in range(count.size):
         out[size, 0], out[size, 1] = count[i], positive[i]
-        if out.shape[1] > 2:
-            out[size, 2] = entries[i] if entries.size else 1
+        rows, hits = out[size, 0], out[size, 1]
+        held = entries[i] if entries.size else 1
         # The pool above is merged while its rate is not above ours.
         while size > 0:
-            above, own = out[size - 1], out[size]
+            above_rows, above_hits = out[size - 1, 0], out[size - 1, 1]
             if exact:
-                products = int(above[1]), int(own[0]), int(own[1]), int(above[0])
-                if compare_products(products[0], products[1], products[2], products[3]) > 0:
+                if compare_products(int(above_hits), int(rows), int(hits), int(above_rows)) > 0:
                     break
-            elif above[1] * own[0] > own[1] * above[0]:
+            elif above_hits * rows > hits * above_rows:
                 break
-            for c in range(out.shape[1]):
-                above[c] += own[c]
             size -= 1
+            rows += above_rows
+            hits += above_hits
+            if counted:
+                held += int(out[size, 2])
+        out[size, 0], out[size, 1] = rows, hits
+        if counted:
+            out[size, 2] = held
         size += 1
     return size
 

@@ -314,3 +314,158 @@ def test_exported_python_takes_no_value_for_a_float32_feature(rows: pl.DataFrame
     found = made["apply"]({"score": 0.5, "feature_x": None})  # type: ignore[operator]
     expected = model.apply(frame.head(1).with_columns(score=0.5, feature_x=None))
     assert found["calibrated"] == pytest.approx(expected["calibrated"][0])
+
+
+@pytest.fixture
+def model(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> Path:
+    invoke("calibrate", write(rows, tmp_path / "c.csv"), "--method platt -o", tmp_path / "m.json")
+    return tmp_path / "m.json"
+
+
+def test_decimal_commas_leave_other_columns_as_they_are_written(
+    model: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    file, other = tmp_path / "commas.csv", tmp_path / "points.csv"
+    file.write_text("score;code;flag;price\n0,5;01067;TRUE;1,50\n0,6;1e3;FALSE;2,5\n")
+    other.write_text("score,code,flag,price\n0.5,007,TRUE,1.50\n")
+    found = invoke("apply", model, file, "-o", "-").stdout.decode().splitlines()
+    assert [line.rpartition(",")[0] for line in found[1:]] == [
+        "0.5,01067,TRUE,1.5",
+        "0.6,1e3,FALSE,2.5",
+    ]
+    both = invoke("apply", model, other, file, "-o", "-").stdout.decode().splitlines()
+    assert [line.split(",")[1] for line in both[1:]] == ["007", "01067", "1e3"]
+    counted = tmp_path / "counted.csv"
+    counted.write_text("score;label;code\n0,5;1;01067\n0,6;0;80331\n")
+    levels = invoke("bin", counted, "--add-level --score-bins 2 -o -").stdout.decode().splitlines()
+    assert levels[1].startswith("0.5,1,01067,")
+
+
+def test_apply_leaves_labels_as_they_are_written(
+    model: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = tmp_path / "labels.csv"
+    file.write_text("score,label\n0.5,TRUE\n0.6,0.0\n")
+    found = invoke("apply", model, file, "-o", "-").stdout.decode().splitlines()
+    assert found[1].startswith("0.5,TRUE,") and found[2].startswith("0.6,0.0,")
+
+
+@pytest.mark.parametrize("words", ["show", "gate --fail-if a<1", "export --to sql"])
+def test_models_that_are_not_there_have_nearest_names(
+    words: str, model: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    command, *more = words.split(" ", 1)
+    invoke(command, tmp_path / "mm.json", *more).refused(2, "did you mean 'm.json'")
+
+
+def test_only_the_first_column_that_is_added_has_another_name(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(rows.with_columns(margin=1, decision=1), tmp_path / "rows.parquet")
+    fitted = tmp_path / "b.json"
+    invoke("boundary", file, "--precision 0.6 --method st -o", fitted)
+    out = ("-o", tmp_path / "x.csv")
+    invoke("apply", fitted, file, *out).refused(2, "'decision' already", "by --column")
+    ended = invoke("apply", fitted, file, "--column chosen", *out)
+    ended.refused(2, "'margin' already", "by --keep")
+    assert "--column" not in ended.stderr
+
+
+def test_groups_are_the_same_as_numbers_and_as_text(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    users = (pl.int_range(pl.len()) * 7919 % 101).cast(pl.String)
+    found = []
+    for name in ("text.parquet", "numbers.csv"):
+        file, out = write(rows.with_columns(user=users), tmp_path / name), tmp_path / f"{name}.json"
+        invoke("evaluate", file, "--groups user --metrics ace,auc -o", out)
+        invoke(
+            "evaluate",
+            file,
+            "--groups user --metrics ace -o",
+            tmp_path / f"{name}.state",
+            "--partial",
+        )
+        content = json.loads(out.read_text())
+        found.append(content["metrics"])
+    assert found[0] == found[1]
+    states = [tmp_path / f"{name}.state" for name in ("text.parquet", "numbers.csv")]
+    ended = invoke("merge", *states, "-o", tmp_path / "both.json")
+    ended.refused(3, "column 'user' holds Int64 here, but String")
+    assert "1.0, not 1" not in ended.stderr
+
+
+def test_a_capacity_is_missed_as_the_share_that_can_be_certified(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(simulate(1500, seed=5), tmp_path / "rows.parquet")
+    words = "--capacity 10 --method exact --uncertainty-bins 11 -o"
+    ended = invoke("boundary", file, words, tmp_path / "c.json")
+    assert "misses the bound capacity <= 0.00666667; --confidence" in ended.stderr
+
+
+def test_a_capacity_without_positives_is_not_said_to_be_exceeded(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    file = write(
+        pl.DataFrame({"score": [0.9, 0.8, 0.2, 0.1], "label": [0, 0, 1, 1]}), tmp_path / "f.csv"
+    )
+    ended = invoke("boundary", file, "--capacity 2 --method exact --folds 0")
+    ended.refused(4, "hold a positive one: raise the bound")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "calibrate --method auto",
+        "boundary --precision 0.7 --method st --uncertainty-bins 1",
+        "hetcal --features feature --max-depth 1 --min-leaf 50",
+    ],
+)
+def test_rows_that_weigh_nothing_make_no_blocks_of_time(
+    line: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    day = pl.int_range(pl.len())
+    whole = rows.with_columns(day=day, feature=day % 3, weight=1.0)
+    before = whole.with_columns(day=pl.col("day") - 20_000, weight=pl.lit(0.0))
+    command, *more = line.split(" ", 1)
+    found = []
+    for name, frame in (("whole", whole), ("more", pl.concat([before, before, whole]))):
+        file, out = write(frame, tmp_path / f"{name}.parquet"), tmp_path / f"{name}.json"
+        invoke(command, file, *more, "--weight weight --time day --seed 1 -o", out)
+        content = json.loads(out.read_text())
+        del content["provenance"]
+        found.append(content)
+    assert found[0] == found[1]
+
+
+def test_rows_that_stand_for_none_are_no_evidence(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    whole = rows.with_columns(feature=pl.int_range(pl.len()) % 4, weight=1.0)
+    nothing = whole.with_columns(weight=pl.lit(0.0))
+    found = []
+    for name, frame in (("whole", whole), ("more", pl.concat([whole, nothing, nothing]))):
+        file, out = write(frame, tmp_path / f"{name}.parquet"), tmp_path / f"{name}.json"
+        options = "--features feature --max-depth 1 --min-leaf 100 --shrinkage 1000"
+        invoke("hetcal", file, options, "--weight weight --weight-kind sampling -o", out)
+        content = json.loads(out.read_text())
+        found.append((content["tree"], content["maps"]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("method", ["exact", "st"])
+def test_bins_that_levels_share_are_not_open_below(method: str) -> None:
+    frame = pl.DataFrame(
+        {
+            "score": [0.1, 0.3, 0.9, 0.7, 0.9],
+            "uncertainty": [2, 2, 2, 1, 1],
+            "label": [0, 0, 1, 1, 1],
+        }
+    )
+    own = {"uncertainty_bins": 2, "score_bins": 4, "strategy": "equal-width"}
+    for rows_ in (frame, ck.bin(frame, **own)):
+        fitted = {} if rows_ is not frame else own
+        model = ck.fit_boundary(rows_, precision=0.9, method=method, folds=0, **fitted)
+        found = model.apply(score=[0.2, 0.2], uncertainty=[1.0, 2.0])
+        assert found.tolist() == [0, 0]

@@ -256,4 +256,6 @@ def test_where_nothing_can_be_blocked_or_reviewed(tmp_path: Path, invoke: Invoke
     path = tmp_path / "few.parquet"
     pl.DataFrame({"score": [0.9] * 4 + [0.1] * 6, "label": [1, 1] + [0] * 8}).write_parquet(path)
     given = ("boundary", path, "--precision 0.9 --review-capacity 0.3 --method exact")
-    invoke(*given, "-o", tmp_path / "m.json").refused(4, "exceed it already", "raise the capacity")
+    invoke(*given, "-o", tmp_path / "m.json").refused(
+        4, "hold a positive one", "raise the capacity"
+    )

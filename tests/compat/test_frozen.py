@@ -40,7 +40,12 @@ LAST_DIGITS = {
     "its last digits are lower, by rounding": ("logistic", "sample, logistic"),
     "Sums of a logistic fit take exponentials and logarithms as polynomials": ("sample, beta",),
     "one search fits all of them": ("beta", "map by"),
-    "`vad` takes the logits of its members as polynomials": ("vad", "vad of bootstrap", "vad by", "tandem"),
+    "`vad` takes the logits of its members as polynomials": (
+        "vad",
+        "vad of bootstrap",
+        "vad by",
+        "tandem",
+    ),
     "Sums of floats are the same whatever the version of Python": ("stochastic",),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),

@@ -59,6 +59,29 @@ def test_blocks_follow_each_other_in_time(times: list[int], parts: int) -> None:
     assert time_parts(dates, parts, finder(dates)).tolist() == found
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), min_size=1, max_size=40),
+    st.integers(2, 6),
+)
+def test_blocks_of_time_hold_rows_as_often_as_they_weigh(
+    rows: list[tuple[int, int]], parts: int
+) -> None:
+    times, weight = (pl.Series("day", own) for own in zip(*rows, strict=True))
+    if not weight.sum():
+        return
+    weights = weight.cast(pl.Float64).to_numpy()
+    found = time_parts(times, parts, finder(times), weights)
+    written = times.repeat_by(weight).explode().drop_nulls()
+    wanted = time_parts(written, parts, finder(written))
+    assert np.repeat(found, weight.to_numpy()).tolist() == wanted.tolist()
+    assert found.max() < parts
+    # Of weights that are no numbers of rows each row that weighs something is one.
+    present = weights > 0
+    alone = time_parts(times.filter(present), parts, finder(times))
+    parted = time_parts(times, parts, finder(times), weights * 0.3)
+    assert parted[present].tolist() == alone.tolist()
+
+
 @pytest.mark.parametrize("split", [group_parts, time_parts])
 def test_a_row_without_a_value_is_refused(split: object) -> None:
     column = pl.Series("user", [1.0, None, float("nan")])

@@ -289,7 +289,7 @@ class Reader(Struct, frozen=True):
             numbers = (absent if one else own for one, own in zip(text, window.values, strict=True))
             summaries.add([linear, *numbers], hashes)
             if options.time is not None:
-                times.add(data.other(options.time), data.finder)
+                times.add(data.other(options.time), data.finder, data.weight)
             if options.groups is not None:
                 group_parts(data.other(options.groups), FOLDS, options.seed, data.finder)
         if known is not None:
@@ -375,7 +375,9 @@ def read_hetcal_rows(
     remarks = merge_remarks([*totals.remarks, *passes.remarks])
     passes.release()
     found = store.finish()
-    size = totals.rows / totals.total if totals.options.sampled else unit.size
+    # A unit of sampling weights is what makes rows that stand for any as many as there are.
+    weighing = np.count_nonzero(found["weight"])
+    size = weighing / totals.total if totals.options.sampled else unit.size
     mass = arrays.empty(totals.rows, np.float64)
     np.multiply(found["weight"], size, out=mass)
     part = found.get("part")

@@ -109,8 +109,8 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
     bounded = options.target.review is not None and not options.target.review.costs
     if bounded and found.selected + found.reviewed == 0:
         raise InfeasibleError(
-            f"--method {planned.method.name} cannot {options.target.text}: the rows of the highest "
-            "scores exceed it already; loosen the bound, or raise the capacity."
+            f"--method {planned.method.name} cannot {options.target.text}: no rows of the highest "
+            "scores within it hold a positive one; loosen the bound, or raise the capacity."
         )
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
@@ -213,7 +213,7 @@ def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
             f"lower the bound, or {more}"
         )
     else:
-        advice = "the rows of the highest scores exceed it already: raise the bound"
+        advice = "no rows of the highest scores within it hold a positive one: raise the bound"
     found = "selects" if target.gap is None else "was found that selects"
     return InfeasibleError(
         f"no boundary of --method {method.name} {found} a row with {target.text}; {advice}."

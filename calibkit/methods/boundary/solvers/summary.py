@@ -135,14 +135,16 @@ class Summary(Struct, frozen=True, kw_only=True):
     def score_at(self, level: int, value: float) -> float:
         """Translate a threshold on the tally's scores into one on scores.
 
-        A grid's bin reaches down to its lower edge, the lowest bin that held rows to -inf.
+        A grid's bin reaches down to its lower edge, the lowest bin that held rows of a level with these
+        edges to -inf.
         """
         if self.grid is None or np.isnan(value):
             return float(value)
         column, edges = int(value), self.grid.score_edges
-        if not self.grid.total[level, :column].any():
+        alone = edges.shape[0] > 1
+        if not self.grid.total[level if alone else slice(None), :column].any():
             return -np.inf
-        return float(edges[level if edges.shape[0] > 1 else 0, column - 1])
+        return float(edges[level if alone else 0, column - 1])
 
     def deal(self, classes: ClassWeights) -> Tally:
         """Return the tally dealt to folds of equal size, with its classes reweighted.
