@@ -27,6 +27,7 @@ DIFFERENT = {
         "sample, auto",
     ),
     "rows that cannot be selected teach the path too": ("confidence",),
+    "the same for groups that are numbers and for the same ones as text": ("intervals of groups",),
 }
 #: Keys that models have since, by the words that say so.
 ADDED = {"models of `mist` have them as `isotonic`": ("mist", "golden, mist")}
@@ -51,7 +52,6 @@ LAST_DIGITS = {
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
     "`evaluate --prevalence` compares bounds exactly": ("evaluate weights",),
     "Normal quantiles come from Python": ("drift", "sample, evaluate"),
-    "it is exact for few groups": ("intervals of groups",),
     "where a row stands for several comes from exact slopes": ("sampling",),
     "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
         *("tree of groups", "tree in time"),
