@@ -49,8 +49,14 @@ def goal_of(tally: Tally, asked: tuple[str, str, str, str], within: int = 1) -> 
     return WithinGap(goal, measure, Fraction(most), tally.levels // within)
 
 
-def best(rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3) -> float | None:
-    """Return the best objective by its definition; None where nothing meets bound and gap."""
+def best(
+    rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3
+) -> tuple[float | None, int]:
+    """Return the best objective by its definition; None where nothing meets bound and gap.
+
+    With it comes how many rows it takes: the fewest, of equal precision the most.
+    """
+    sign = 1 if goal.goal.bounded == "recall" else -1
     prefixes = []
     for level in range(levels):
         own = [row for row in rows if row[1] == level]
@@ -72,8 +78,9 @@ def best(rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3) -> 
         if goal.goal.met(selected, hits):
             value = goal.goal.value(selected, hits)
             if value is not None:
-                values.append(value)
-    return max(values, default=None)
+                values.append((value, sign * selected))
+    value, rows_taken = max(values, default=(None, 0))
+    return value, sign * rows_taken
 
 
 def rates_differ(
@@ -104,9 +111,10 @@ def test_the_optimum_is_that_of_the_enumeration(
         return
     tally = tally_of(rows)
     goal = goal_of(tally, asked)
-    wanted = best(rows, goal)
+    wanted, fewest = best(rows, goal)
     found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
+    assert selected == fewest
     assert (found.selected, found.true_positives) == (selected, hits)
     assert goal.goal.met(selected, hits)
     assert goal.goal.value(selected, hits) == wanted
@@ -124,7 +132,7 @@ def test_several_levels_a_segment_keep_gap_and_bound(
         return
     tally = tally_of(rows, 4)
     goal = goal_of(tally, asked, 2)
-    wanted = best(rows, goal, 2, 4)
+    wanted, _ = best(rows, goal, 2, 4)
     found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
     value = goal.goal.value(selected, hits)
@@ -164,7 +172,7 @@ def test_rates_between_candidates_are_within_the_bound(
 ) -> None:
     tally = tally_of(rows, 4)
     goal = goal_of(tally, asked, 2)
-    wanted, ceiling = best(rows, goal, 2, 4), gap.find(tally, goal).ceiling
+    (wanted, _), ceiling = best(rows, goal, 2, 4), gap.find(tally, goal).ceiling
     assert wanted is not None and wanted <= ceiling + 1e-12
 
 

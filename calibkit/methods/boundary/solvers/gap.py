@@ -180,8 +180,6 @@ class _Search:
         self.known, self.value = (np.empty(0, np.int64), 0, 0), -np.inf
         for end in (0, -1):
             self.take([(segment, end) for segment in self.segments])
-        #: Whether one of them is the best known, beside which as good a choice has fewer rows.
-        self.at_end = True
         #: What the ranges can reach that were looked at as closely as it gets.
         self.open = -np.inf
 
@@ -190,8 +188,7 @@ class _Search:
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
             reached = -ranges[0][0] if ranges else -np.inf
-            as_good = reached == self.value and self.at_end and reached > -np.inf
-            if reached <= self.value and not as_good:
+            if reached < self.value or reached == -np.inf:  # as good a choice may have fewer rows
                 break
             least, first, last, slope = heapq.heappop(ranges)
             if first == last:
@@ -258,9 +255,9 @@ class _Search:
         selected = sum(int(segment.selected[place]) for segment, place in chosen)
         hits = sum(int(segment.true_positives[place]) for segment, place in chosen)
         value = self.inner.value(selected, hits)
-        better = value is not None and (value, -selected) > (self.value, -self.known[1])
+        more = 1 if self.inner.bounded == "recall" else -1  # of equal precision, the most positives
+        better = value is not None and (value, more * selected) > (self.value, more * self.known[1])
         if value is not None and better and self.inner.met(selected, hits):
-            self.at_end = False
             own = [segment.choice(place, self.within) for segment, place in chosen]
             choice = np.concatenate(own)
             self.known, self.value = (choice, selected, hits), value
