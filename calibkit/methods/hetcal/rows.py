@@ -376,7 +376,7 @@ def read_hetcal_rows(
     passes.release()
     found = store.finish()
     # A unit of sampling weights is what makes rows that stand for any as many as there are.
-    weighing = np.count_nonzero(found["weight"])
+    weighing = int(np.count_nonzero(found["weight"]))
     size = weighing / totals.total if totals.options.sampled else unit.size
     mass = arrays.empty(totals.rows, np.float64)
     np.multiply(found["weight"], size, out=mass)
