@@ -104,6 +104,21 @@ def choose(
     seeds = (int(salt_of(options.seed, FOLD, number)) for number in range(times))
     dealings = [_splits(deal(parts_of_many(rows), seed), forward=forward) for seed in seeds]
     rarer = min(positives, rows - positives)
+
+    def losses_of(method: Method) -> HeldOut | str:
+        losses, weights = [], []
+        for others, own in chain.from_iterable(dealings):
+            try:
+                one, _ = method.fitted(others, options, [], clip)
+            except DataError as error:  # why it cannot be fitted
+                return str(error)
+            value = method.mapped(one, own.score, own.scale, options.workers)[0]
+            near = value.clip(CLIP, 1.0 - CLIP)
+            losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
+            weights.append(own.weights(options.workers))
+        all_losses, weight = np.hstack(losses), np.hstack(weights)
+        return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
+
     judged: dict[str, HeldOut | str] = {}
     for name in progress.steps(CANDIDATES, len(CANDIDATES), "candidates judged"):
         if name in left_out:
@@ -116,7 +131,7 @@ def choose(
         elif not all(dealings):
             judged[name] = "there are too few rows for folds"
         else:
-            judged[name] = _judged(METHODS[name], dealings, options, clip)
+            judged[name] = losses_of(METHODS[name])
     table = compared(judged, measure)
     return first_good(table, measure) or ("platt" if points.scale == "raw" else "none"), table
 
@@ -126,27 +141,6 @@ def _splits(parts: Sequence[Points], *, forward: bool) -> list[tuple[Points, Poi
     held = [part for part in parts if part.score.size]
     others = [[*held[:k], *([] if forward else held[k + 1 :])] for k in range(len(held))]
     return [(together(own), judge) for own, judge in zip(others, held, strict=True) if own]
-
-
-def _judged(
-    method: Method,
-    dealings: Sequence[Sequence[tuple[Points, Points]]],
-    options: MapOptions,
-    clip: float | None,
-) -> HeldOut | str:
-    """Return the losses of a candidate; in words why it cannot be fitted."""
-    losses, weights = [], []
-    for others, own in chain.from_iterable(dealings):
-        try:
-            one, _ = method.fitted(others, options, [], clip)
-        except DataError as error:
-            return str(error)
-        value = method.mapped(one, own.score, own.scale, options.workers)[0]
-        near = value.clip(CLIP, 1.0 - CLIP)
-        losses.append([-np.log(near), -np.log(1.0 - near), (1.0 - value) ** 2, value**2])
-        weights.append(own.weights(options.workers))
-    all_losses, weight = np.hstack(losses), np.hstack(weights)
-    return HeldOut(all_losses[:2], all_losses[2:], weight, len(dealings))
 
 
 def compared(judged: Mapping[str, HeldOut | str], measure: str) -> list[Candidate]:

@@ -10,7 +10,7 @@ in the same cells with one label are drawn at once.  All metrics share the repli
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -103,7 +103,7 @@ class Statistics:
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
-            self.parts.append((("smooth_ece",), _Smooth(view, self.table, self.score, self.share)))
+            self.parts.append((("smooth_ece",), _smooth(view, self.table, self.score, self.share)))
         if "pr_auc" in plain:
             self.parts.append((("pr_auc",), _area))
         at_bound = {"recall_at_precision": _recall, "precision_at_recall": _precision}
@@ -184,58 +184,50 @@ def _precision(recall: float, table: Floats) -> Sequence[float]:
     return [float(np.max(hits[met] / rows[met], initial=0.0))]
 
 
-class _Smooth:
-    """Smooth ECE of a table less what noise adds to it, to first order about the value of the rows.
+def _smooth(view: View, table: Floats, score: Floats, share: float) -> Statistic:
+    """Return smooth ECE of a table less what noise adds, to first order about the value of the rows.
 
     At a fixed width sigma it is the mean size of smoothed residuals, each of which is larger than
     what is behind it by the bias of a folded normal variable.  The fixed point moves by a change at
     fixed width over 1 - f'(sigma).
     """
+    sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
+    terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * sigma)))
+    points = 1 + max(256, _POINTS * terms)
+    # Cells of equal width, narrow beside sigma: few, whatever the tally has.
+    size = _POINTS * max(terms, 32)
+    place = np.minimum((score * size).astype(np.int64), size - 1)
+    middle = (np.arange(size) + 0.5) / size
 
-    def __init__(self, view: View, table: Floats, score: Floats, share: float) -> None:
-        self.sigma = max(smooth_calibration_error(view) or 0.0, 1e-3)
-        self.terms = min(_MOST_TERMS, 1 + math.ceil(_DROPPED / (math.pi * self.sigma)))
-        self.points = 1 + max(256, _POINTS * self.terms)
-        # Cells of equal width, narrow beside sigma: few, whatever the tally has.
-        size = _POINTS * max(self.terms, 32)
-        self.score = score
-        self.place = np.minimum((score * size).astype(np.int64), size - 1)
-        self.middle = (np.arange(size) + 0.5) / size
-        self.noise = self._noise(table, share)
-        step = 0.05 * self.sigma
-        own = self._coefficients(table)
-        low, self.size, high = (
-            smoothed(own, self.sigma + shift, self.points)[0] for shift in (-step, 0.0, step)
-        )
-        self.slope = min((high - low) / (2.0 * step), 0.0)
+    def gathered(values: Floats) -> Floats:
+        return np.bincount(place, values, size).astype(np.float64)
 
-    def __call__(self, table: Floats) -> Sequence[float]:
-        size, residual = smoothed(self._coefficients(table), self.sigma, self.points)
-        size -= float(kernels.mean_folded_bias(residual, self.noise))
-        return [self.sigma + (size - self.size) / (1.0 - self.slope)]
-
-    def _coefficients(self, table: Floats) -> Floats:
+    def coefficients(table: Floats) -> Floats:
         rows = table[:, 0] + table[:, 1]
-        residual = (table[:, 0] - rows * self.score) / max(math.fsum(rows), 1e-300)
-        out = np.zeros(self.terms)
-        cosine_sums(self.middle, self._gathered(residual)[:, None], out)
+        residual = (table[:, 0] - rows * score) / max(math.fsum(rows), 1e-300)
+        out = np.zeros(terms)
+        cosine_sums(middle, gathered(residual)[:, None], out)
         return out
 
-    def _gathered(self, values: Floats) -> Floats:
-        return np.bincount(self.place, values, self.middle.size).astype(np.float64)
+    hits, misses = table.T
+    square = hits * (1.0 - score) ** 2 + misses * score**2
+    square = gathered(square / (share * max(math.fsum(hits + misses), 1e-300) ** 2))
+    held, square = middle[square > 0.0], square[square > 0.0]
+    noise = np.empty(points)  # the standard deviation of the smoothed residual at each point
+    for number, t in enumerate(np.linspace(0.0, 1.0, points)):
+        near = [np.exp(-0.5 * ((t - f) / sigma) ** 2) for f in (held, -held, 2.0 - held)]
+        kernel = (near[0] + near[1] + near[2]) / (sigma * math.sqrt(2.0 * math.pi))
+        noise[number] = math.sqrt(float(np.sum(kernel * kernel * square)))
+    step, own = 0.05 * sigma, coefficients(table)
+    low, whole, high = (smoothed(own, sigma + shift, points)[0] for shift in (-step, 0.0, step))
+    slope = min((high - low) / (2.0 * step), 0.0)
 
-    def _noise(self, table: Floats, share: float) -> Floats:
-        """Return the standard deviation of the smoothed residual at each point."""
-        hits, misses = table.T
-        square = hits * (1.0 - self.score) ** 2 + misses * self.score**2
-        square = self._gathered(square / (share * max(math.fsum(hits + misses), 1e-300) ** 2))
-        held, square = self.middle[square > 0.0], square[square > 0.0]
-        found = np.empty(self.points)
-        for place, t in enumerate(np.linspace(0.0, 1.0, self.points)):
-            near = [np.exp(-0.5 * ((t - f) / self.sigma) ** 2) for f in (held, -held, 2.0 - held)]
-            kernel = (near[0] + near[1] + near[2]) / (self.sigma * math.sqrt(2.0 * math.pi))
-            found[place] = math.sqrt(float(np.sum(kernel * kernel * square)))
-        return found
+    def moved(table: Floats) -> Sequence[float]:
+        found, residual = smoothed(coefficients(table), sigma, points)
+        found -= float(kernels.mean_folded_bias(residual, noise))
+        return [sigma + (found - whole) / (1.0 - slope)]
+
+    return moved
 
 
 class Units(Struct, frozen=True):
@@ -298,7 +290,7 @@ def spreads(
     """Return how metrics of one view vary, or the differences of two, the second less the first.
 
     `views`: both scores of two are drawn with the same rows. `metrics`: of those in `Statistics`, all
-    with defined values.
+    with defined values; one that is defined in few replicates is left out.
     """
     *paired, last = views
     most = FEW_CELLS if last.by_rows else MOST_CELLS
@@ -321,30 +313,22 @@ def spreads(
         return {name: second[0][name] - first[name] for name in first} if second else first
 
     sizes = [len(table) for table in own]
-    return _repeated(options, lambda key: values(units.tables(sizes, key)), values(own))
+    with np.errstate(over="ignore"):
+        seed = mix(np.uint64(options.seed))
+        keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, options.replicates + 1)]
+    with ThreadPoolExecutor(options.threads) as pool:
+        found = pool.map(lambda key: values(units.tables(sizes, np.uint64(key))), keys)
+        drawn = list(steps(found, len(keys), "replicates drawn"))
+    varied = {}
+    for name, value in values(own).items():
+        finite = [one[name] for one in drawn if math.isfinite(one[name])]
+        if len(finite) > 0.9 * len(drawn) and math.isfinite(value):
+            mean = math.fsum(finite) / len(finite)
+            square = math.fsum((x - mean) ** 2 for x in finite) / (len(finite) - 1)
+            varied[name] = Spread(value, mean, math.sqrt(square))
+    return varied
 
 
 def _places(view: View, ends: Int64s) -> Int64s:
     """Return where each row stands among stretches of the tally, given the entry after each."""
     return np.searchsorted(ends, entries(view), side="right").astype(np.int64)
-
-
-def _repeated(
-    options: IntervalOptions,
-    draw: Callable[[np.uint64], Mapping[str, float]],
-    value: Mapping[str, float],
-) -> dict[str, Spread]:
-    """Return how values vary over replicates; one that is defined in few of them is left out."""
-    with np.errstate(over="ignore"):
-        seed = mix(np.uint64(options.seed))
-        keys = [mix(seed + np.uint64(b) * _STEP) for b in range(1, options.replicates + 1)]
-    with ThreadPoolExecutor(options.threads) as pool:
-        drawn = list(steps(pool.map(draw, map(np.uint64, keys)), len(keys), "replicates drawn"))
-    found = {}
-    for name, own in value.items():
-        values = [one[name] for one in drawn if math.isfinite(one[name])]
-        if len(values) > 0.9 * len(drawn) and math.isfinite(own):
-            mean = math.fsum(values) / len(values)
-            square = math.fsum((x - mean) ** 2 for x in values) / (len(values) - 1)
-            found[name] = Spread(own, mean, math.sqrt(square))
-    return found

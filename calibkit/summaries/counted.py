@@ -33,7 +33,7 @@ import numpy as np
 import polars as pl
 from msgspec import Struct
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt64s, blocks
 from calibkit.columns.weights import Unit, whole_units
 from calibkit.errors import ResourceError
 from calibkit.runtime.memory import Memory
@@ -217,8 +217,7 @@ class Cells:
             kind = frame["uncertainty"].to_numpy() * np.uint32(self._labels)
         if self._labels == 2:
             kind = kind + frame["label"].to_numpy()
-        for start in range(0, values.size, _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for part in blocks(values.size, _BLOCK):
             count_cells(
                 keys_of(values[part], probability=self.scale.probability),
                 kind[part],

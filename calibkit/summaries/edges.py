@@ -21,7 +21,7 @@ _SHORT = 65_536
 #: Values that are looked at before all of them are, and how many different ones are few.
 _LOOK, _FEW = 1024, 64
 _ONE_LEVEL = np.empty(0, np.uint16)
-_NO_WEIGHT = np.empty(0, np.int64)
+NO_WEIGHT = np.empty(0, np.int64)
 
 
 def quantile_ranks(total: int, bins: int) -> Int64s:
@@ -56,7 +56,7 @@ def level_edges(
     return np.where(places < 0, np.nan, values[places].astype(np.float64))[:, 1:]
 
 
-def order_statistics(values: Numbers, ranks: Int64s, weight: Int64s = _NO_WEIGHT) -> Numbers:
+def order_statistics(values: Numbers, ranks: Int64s, weight: Int64s = NO_WEIGHT) -> Numbers:
     """Return the values of some ranks, counted from 0 and rising, without sorting all values.
 
     Values are float32 or float64, none NaN.  Weighted, that of rank r is the first whose cumulative
@@ -92,8 +92,9 @@ def few_values(values: Numbers, units: Int64s) -> tuple[Numbers, Int64s]:
 
 def unit_sums(place: UInt16s, units: Int64s, size: int) -> Int64s:
     """Return the sums of integers by place, which are numbers from 0 up to a size."""
-    if int(units.max()) * units.size < 2**53:  # floats count exactly so far
-        return np.bincount(place, weights=units, minlength=size).astype(np.int64)
+    weights = units if units.size else None
+    if int(units.max(initial=0)) * units.size < 2**53:  # floats count exactly so far
+        return np.bincount(place, weights=weights, minlength=size).astype(np.int64)
     return np.array([units[place == own].sum() for own in range(size)], np.int64)
 
 
@@ -119,7 +120,7 @@ def edges_by(
         return [(low, equal_width_edges(low, high, one)) for one in bins]
     if weight is not None:
         return quantiles_in_units(*few_values(values, in_units(weight)[0]), bins)
-    return quantiles_in_units(values, _NO_WEIGHT, bins)
+    return quantiles_in_units(values, NO_WEIGHT, bins)
 
 
 def quantiles_in_units(

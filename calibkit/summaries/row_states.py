@@ -111,14 +111,11 @@ def _plain(name: str, kind: pl.DataType) -> pl.Expr:
     return column.alias(name)
 
 
-class _Train(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _Train(Shard, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Training rows, which all shards have to have in common."""
 
     columns: tuple[str, ...]
-    rows: int
-    hash: str
     text: bool
-    files: tuple[str, ...]
 
 
 class _Options(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -296,7 +293,7 @@ def _by_hash(found: Sequence[Any]) -> list[Any]:
 def _blocks(file: StateFile) -> tuple[Shard, ...]:
     """Return what batches of a file are of: the training rows, if there are some, and each shard."""
     train = _options(file).train
-    first = [] if train is None else [Shard(train.hash, train.rows)]
+    first = [] if train is None else [train]
     return (*first, *file.header.shards)
 
 

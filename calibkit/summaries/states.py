@@ -9,7 +9,6 @@ states may come from machines that nobody looks after.
 from __future__ import annotations
 
 import dataclasses
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -46,7 +45,6 @@ VERSION: Final = 2
 OTHER_SIZE: Final = "it has not as many rows as it says"
 OTHER_ROWS: Final = "its rows are not those that were written; make it again"
 O = TypeVar("O", bound=Threaded)  # noqa: E741 (options)
-M = TypeVar("M", bound=Model)
 M_co = TypeVar("M_co", bound=Model, covariant=True)
 R_co = TypeVar("R_co", covariant=True)
 O_contra = TypeVar("O_contra", bound=Options, contravariant=True)
@@ -202,7 +200,7 @@ def from_plain(value: object, kind: type[T], path: str) -> T:
     Raises `ModelError` if they hold nothing of the kind.
     """
     try:
-        return convert(_interned(value), kind)
+        return convert(value, kind)
     except ValidationError as error:
         raise ModelError(f"a damaged state: {error}", file=path) from None
 
@@ -216,20 +214,6 @@ def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
     return options_from_plain(
         said.get("asked", said.get("problem")), kind, state.path, threads=threads
     )
-
-
-def _interned(value: Any) -> Any:
-    """Return plain values with the very strings that constants are.
-
-    Models leave out fields that have their default, which for text means the same object.
-    """
-    if isinstance(value, str):
-        return sys.intern(value)
-    if isinstance(value, list):
-        return [_interned(item) for item in value]
-    if isinstance(value, dict):
-        return {_interned(name): _interned(item) for name, item in value.items()}
-    return value
 
 
 def read_so(state: State, text: Told | None, noted: Noted) -> State:

@@ -194,7 +194,9 @@ def test_a_rule_is_cut_where_it_does_not_fit(models: Path) -> None:
 def test_levels_give_way_to_candidates(candidates: int, most: int, models: Path) -> None:
     model, page = load(str(models / "exact.json")), Page(short=True)
     assert isinstance(model, ck.BoundaryModel) and model.levels > most
-    tried = Candidate("exact", model.levels, 0.6, 0.5, 0.5, True, 0.0, 0.0)
+    rates = {"precision": 0.6, "recall": 0.5, "objective_value": 0.5}
+    gap = {"within_bound": True, "gap": 0.0, "gap_standard_error": 0.0}
+    tried = Candidate(method="exact", uncertainty_bins=model.levels, **rates, **gap)
     fit = replace(model.fit, candidates=[tried] * candidates)
     boundary.view(replace(model, fit=fit), page)
     levels = next(one for one in page.parts if isinstance(one, Table) and one.header[0] == "level")

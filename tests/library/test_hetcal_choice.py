@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from calibkit.methods.hetcal.rows import Folds
 from calibkit.methods.hetcal.run import (
     CANDIDATES,
-    Part,
     choose_partition,
     fit_hetcal,
     fit_partition,
+    judging,
 )
 from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.hetcal import HetcalOptions
@@ -58,8 +58,8 @@ def test_labels_that_judge_say_nothing_to_the_fit(partition: Any) -> None:
     chances = []
     for turned in (False, True):
         label = np.where(held, rows.label ^ turned, rows.label).astype(rows.label.dtype)
-        part = Part.of(replace(rows, label=label), folds, 2, options)
-        share = np.exp(-part.losses(options if partition else None, None).log_loss)
+        losses = judging(replace(rows, label=label), folds, 2, options)
+        share = np.exp(-losses(options if partition else None, None).log_loss)
         chances.append(np.where(label[held] == 1, share, 1.0 - share))
     np.testing.assert_allclose(chances[0], chances[1], rtol=1e-9)
 

@@ -36,7 +36,7 @@ grow.py Growth.__init__ | self.payload = rows.arrays.empty(shape, np.int32 if sm
 comparisons.py draw_lift | panel.axhline(0.0, zorder=1, **sheet.guide) | panel.axhline(0.0, zorder=2, **sheet.guide) | which line of a picture lies above the other
 dask.py DaskEngine._local_cluster | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 1}} | own = {'distributed.nanny.pre-spawn-environ': {'POLARS_MAX_THREADS': 2}} | how many threads polars takes on a local worker: time alone
 tests.py TwoBinomials.rejects | if not min(self.totals): | if False: | without rows of a class the interval of its rate is all of [0, 1]: nothing is rejected either way
-maps.py fit_maps | found = ISOTONIC.fit(points, MapOptions(threads=1), []).fields | found = ISOTONIC.fit(points, MapOptions(threads=2), []).fields | the number of threads: the same result
+maps.py fit_maps | found = METHODS[kind].fit(points.backwards(), MapOptions(threads=1), []).fields | found = METHODS[kind].fit(points.backwards(), MapOptions(threads=2), []).fields | the number of threads: the same result
 metrics.py precision_integral | if good > 0.0: | if good >= 0.0: | adds 0
 fit.py _sums | if one.clip > 0.0: | if True: | clipping to [0, 1] moves no probability
 threads.py in_order | future.cancel() | pass | work that is not wanted any more ends by itself: time alone

@@ -233,8 +233,9 @@ def side_by_side(
     method = methods.pop() if len(methods) == 1 else AUTO
     model = replace(model, method=method, columns=columns, groups=segments)
     model = replace(model, bound=options.bound, pooled=list(split.pooled))
-    single = None if whole is None else whole.fit.score_only
-    goal = _judge_together(data, options, model, list(found.values()), single)
+    goal = _judge_together(data, options, model, list(found.values()))
+    if whole is not None:
+        model.fit.score_only = whole.fit.score_only
     return FittedBoundary(model=model, goal=goal)
 
 
@@ -242,16 +243,11 @@ def side_by_side(
 
 
 def _judge_together(
-    data: ScoreRows,
-    options: BoundaryOptions,
-    model: BoundaryModel,
-    fits: list[FittedBoundary],
-    single: parts.Figures | None,
+    data: ScoreRows, options: BoundaryOptions, model: BoundaryModel, fits: list[FittedBoundary]
 ) -> Goal:
     """Give the boundaries side by side the figures of all rows, and return the goal of these.
 
-    `fits` are the fits of the segments that have a boundary, `single` the figures of one threshold
-    for all rows.
+    `fits` are the fits of the segments that have a boundary.
     """
     method = fits[0].model.method if options.method == AUTO else options.method
     base = summarise(data, dataclasses.replace(options, method=method))
@@ -267,7 +263,7 @@ def _judge_together(
         exact_arithmetic=all(one.model.fit.exact_arithmetic for one in fits),
         bound_met=all(one.model.fit.bound_met for one in fits),
         cross_validated=_cross_validated(fits, goal, base),
-        score_only=single,
+        score_only=None,
         test=None,
         reference=reference(base, seen.selected / seen.rows),
         certificate=None,

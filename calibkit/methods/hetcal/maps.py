@@ -11,26 +11,21 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.arrays import Bools, Floats, Int32s, Int64s, distinct_values
+from calibkit.arrays import Bools, Floats, Int32s, Int64s
 from calibkit.maps.method import Points, merged, parts_of
 from calibkit.maps.methods import FOLDS, METHODS, MOST_PARTS, choose
 from calibkit.maps.model import ScoreMap
-from calibkit.maps.steps import ISOTONIC
 from calibkit.methods.hetcal.model import CrossValidated, FirstMap, LeafMap, Line, PartitionPart
 from calibkit.methods.hetcal.rows import HetcalRows
 from calibkit.numerics.hashes import folds_of_keys
 from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.calibrate import MapOptions
-from calibkit.summaries.edges import quantile_places
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import LEAST, line_map, log_odds, log_parts
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
-
-#: Bins of a histogram map.
-HISTOGRAM_BINS = 15
 
 #: Maps with steps: fitted to the rows, they would tell a partition what the labels of each step are.
 STEPPED: Final = dict.fromkeys(
@@ -188,7 +183,13 @@ def fit_maps(
     lines = leaf_lines(rows, order, spans, np.tile(pooled, (count, 1)))
     places = [order[low:high] for low, high in spans.tolist()]
     if kind == "beta":
-        return Maps(_curves(rows, places, lines, pooled, shrinkage), None, lines[:, 2:])
+        together = _curve(rows, np.sort(np.concatenate(places)), pooled)
+        curves = [
+            _curve(rows, here, line[:2]) if line[2] > 0.0 else together
+            for here, line in zip(places, lines, strict=True)
+        ]
+        own = np.column_stack((curves, lines[:, 2]))
+        return Maps(shrunk(own, together, shrinkage), None, lines[:, 2:])
     if kind == "platt":
         return Maps(shrunk(lines, pooled, shrinkage), None, lines[:, 2:])
     steps = []
@@ -197,36 +198,18 @@ def fit_maps(
             steps.append((np.zeros(1), np.zeros(1), 0.0))
             continue
         points = tallied(rows, here)
-        if kind == "isotonic":
-            found = ISOTONIC.fit(points.backwards(), MapOptions(threads=1), []).fields
-            knots, values = np.array(found["knots"]), np.array(found["values"])
-        else:  # bins of about equal weight
-            starts = distinct_values(quantile_places(points.count, HISTOGRAM_BINS))
-            knots = points.score[starts]
-            hits, total = (np.add.reduceat(own, starts) for own in (points.positive, points.count))
-            values = hits / total
+        found = METHODS[kind].fit(points.backwards(), MapOptions(threads=1), []).fields
+        knots, values = np.array(found["knots"]), np.array(found["values"])
         steps.append((knots, values, mass / (mass + shrinkage)))
     return Maps(np.tile(pooled, (count, 1)), steps, lines[:, 2:])
 
 
-def _curves(
-    rows: HetcalRows, places: Sequence[Int32s], lines: Floats, pooled: Floats, shrinkage: float
-) -> Floats:
-    """Return a, b and c of the beta map of each leaf, averaged with that of all their rows.
-
-    Fitted to Platt's targets, a and b at least 0; `lines`, the maps of the case a = b, are where the
-    fits start.  Kull, Silva Filho, Flach, "Beta calibration", 2017, section 3.
-    """
-    together = _curve(rows, np.sort(np.concatenate(places)), pooled)
-    curves = [
-        _curve(rows, here, line[:2]) if line[2] > 0.0 else together
-        for here, line in zip(places, lines, strict=True)
-    ]
-    return shrunk(np.column_stack((curves, lines[:, 2])), together, shrinkage)
-
-
 def _curve(rows: HetcalRows, here: Int32s, line: Floats) -> Floats:
-    """Return a, b and c of the beta map of some rows."""
+    """Return a, b and c of the beta map of some rows: fitted to Platt's targets, a and b at least 0.
+
+    `line`, the map of the case a = b, is where the fit starts.  Kull, Silva Filho, Flach, "Beta
+    calibration", 2017, section 3.
+    """
     label, mass = rows.label[here] == 1, rows.mass[here]
     own, hits = kernels.sum_in_order(mass), kernels.sum_in_order(mass * label)
     target = np.where(label, (hits + 1.0) / (hits + 2.0), 1.0 / (own - hits + 2.0))

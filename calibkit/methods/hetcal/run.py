@@ -8,13 +8,14 @@ does by folds of the rows that it learns from.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final, Literal, Self
+from collections.abc import Callable
+from typing import Any, Final, Literal
 
 import numpy as np
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int32s, UInt8s
+from calibkit.arrays import Floats, Int32s, UInt8s
 from calibkit.columns.columns import columns_beside, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
@@ -218,7 +219,9 @@ def fit_hetcal(
         precalibrate=before,
         pooled=Line(a=slope, b=intercept),
         clip=options.clip,
-        fit=_figures(rows, after, train, options, found, (slope, intercept)),
+        fit=_figures(
+            rows, train, options, found, mean_loss(after, after.score, line=(slope, intercept))
+        ),
         candidates=candidates or UNSET,
         tree=found.parts[0].tree if single else UNSET,
         maps=found.parts[0].maps if single else UNSET,
@@ -246,14 +249,9 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
 
 
 def _figures(
-    rows: HetcalRows,
-    after: HetcalRows,
-    train: HetcalRows | None,
-    options: HetcalOptions,
-    found: Found,
-    pooled: tuple[float, float],
+    rows: HetcalRows, train: HetcalRows | None, options: HetcalOptions, found: Found, pooled: float
 ) -> HetcalFit:
-    """Return what is known from a fit; `after` are the rows after the map that all go through first."""
+    """Return what is known from a fit; `pooled` is the loss of the map of all rows."""
     probability, grown = found.probability, train or rows
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
     largest, mean, cells, sums = cell_gaps(probability, rows.label, rows.mass, found.leaf)
@@ -268,7 +266,7 @@ def _figures(
         shrinkage=found.shrinkage,
         in_sample=Losses(
             scores=mean_loss(rows, rows.score) if known else None,
-            pooled=mean_loss(after, after.score, line=pooled),
+            pooled=pooled,
             calibrated=mean_loss(rows, probability, line=None),
         ),
         cross_validated=found.checked,
@@ -331,17 +329,15 @@ def choose_partition(
         few = [Candidate(method=name, reason="there are too few rows for folds") for name in asked]
         return open_to["tree"], few, None
     # Where folds go forward in time the first that is judged would leave one to choose by.
-    parts = [Part.of(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
+    parts = [judging(rows, folds, part, options) for part in folds.judged()[folds.forward :]]
     judged: dict[str, HeldOut | str] = {
-        name: own
-        if isinstance(own, str)
-        else _together([part.losses(own, train) for part in parts])
+        name: own if isinstance(own, str) else _together([losses(own, train) for losses in parts])
         for name, own in asked.items()
     }
     table = compared(judged, "log_loss")
     chosen = first_good(table, "log_loss")
     checked = CrossValidated(
-        pooled=_together([part.losses(None, None) for part in parts]).mean("log_loss"),
+        pooled=_together([losses(None, None) for losses in parts]).mean("log_loss"),
         calibrated=next(one.log_loss or 0.0 for one in table if one.method == chosen),
         folds=len(parts),
     )
@@ -364,34 +360,28 @@ def _together(found: list[HeldOut]) -> HeldOut:
     return HeldOut(**columns, times=1)
 
 
-class Part(Struct, frozen=True):
-    """A fold: rows of which the others weigh nothing, their own folds, and their first map."""
+def judging(
+    rows: HetcalRows, folds: Folds, part: int, options: HetcalOptions
+) -> Callable[[HetcalOptions | None, HetcalRows | None], HeldOut]:
+    """Return what judges a partition, or one map of all rows, on the rows of a fold."""
+    held, others = folds.held(part), folds.before(part)
+    mass = rows.mass[held]
+    rows = rows.learning(folds.used(part))
+    before = first_map(rows, options.precalibrate, options.seed, options.workers)
 
-    rows: HetcalRows
-    mass: Floats
-    held: Bools
-    folds: Folds
-    before: FirstMap | None
-
-    @classmethod
-    def of(cls, rows: HetcalRows, folds: Folds, part: int, options: HetcalOptions) -> Self:
-        """Return a fold, with the first map that the other rows give."""
-        own, held = rows.learning(folds.used(part)), folds.held(part)
-        before = first_map(own, options.precalibrate, options.seed, options.workers)
-        return cls(own, rows.mass[held], held, folds.before(part), before)
-
-    def losses(self, options: HetcalOptions | None, train: HetcalRows | None) -> HeldOut:
-        """Return the losses on the rows held out, under a partition, or under one map of all rows."""
-        if options is None:
-            slope, intercept = pooled_line(self.rows).tolist()
-            value = 1.0 / (1.0 + np.exp(-(slope * self.rows.score + intercept)))
+    def losses(asked: HetcalOptions | None, train: HetcalRows | None) -> HeldOut:
+        if asked is None:
+            slope, intercept = pooled_line(rows).tolist()
+            value = 1.0 / (1.0 + np.exp(-(slope * rows.score + intercept)))
         else:
-            found, *_ = fit_partition(self.rows, train, options, self.folds, self.before)
-            value = found.probability.clip(options.clip, 1.0 - options.clip)
-        value, positive = value[self.held], self.rows.label[self.held] == 1
+            found, *_ = fit_partition(rows, train, asked, others, before)
+            value = found.probability.clip(asked.clip, 1.0 - asked.clip)
+        value, positive = value[held], rows.label[held] == 1
         near = value.clip(CLIP, 1.0 - CLIP)
         log_loss = -np.log(np.where(positive, near, 1.0 - near))
-        return HeldOut(log_loss, (positive - value) ** 2, self.mass, times=1)
+        return HeldOut(log_loss, (positive - value) ** 2, mass, times=1)
+
+    return losses
 
 
 def cell_gaps(

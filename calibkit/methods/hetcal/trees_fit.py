@@ -266,8 +266,20 @@ def choose(
         linear[:] = 0.0  # also for rows that nothing judges
 
         def judge(part: int) -> None:
+            # Two scores of the rows held out: under the map of all rows used, and under the leaves'.
             tree = trees[size, part].pruned(grid.depths[depth])
-            _judge(rows, tree, folds, parts[part], grid.shrinkages[weight], pooled, linear)
+            leaf, used = rows.ends(tree), folds.used(parts[part])
+            whole = pooled_line(rows, used, pooled)
+            known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
+            starts = np.tile(whole, (len(tree.nodes), 1))
+            lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
+            maps = shrunk(lines, whole, grid.shrinkages[weight])
+            held = folds.held(parts[part])
+            for own in rows.blocks():
+                here = np.flatnonzero(held[own]) + own.start
+                score, mine = rows.score[here], leaf[here]
+                linear[0, here] = whole[0] * score + whole[1]
+                linear[1, here] = maps[mine, 0] * score + maps[mine, 1]
 
         list(pool.map(judge, range(len(parts))))
     alone, loss = (mean_loss(rows, own, kept) for own in linear)
@@ -300,33 +312,6 @@ def best_place(worth: Floats, grid: Grid) -> Place:
         if worth[size, depth, weight] > best + 1e-12:
             best, found = worth[size, depth, weight], (size, depth, weight)
     return found
-
-
-def _judge(
-    rows: HetcalRows,
-    tree: Tree,
-    folds: Folds,
-    part: int,
-    shrinkage: float,
-    start: Floats,
-    linear: Floats,
-) -> None:
-    """Fit the maps of a tree on the rows used, and write the scores of those held out: 2 x row.
-
-    The first under the map of all rows used, which is looked for from `start` on, the second under
-    those of the leaves.
-    """
-    leaf, held, used = rows.ends(tree), folds.held(part), folds.used(part)
-    pooled = pooled_line(rows, used, start)
-    known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
-    starts = np.tile(pooled, (len(tree.nodes), 1))
-    lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
-    maps = shrunk(lines, pooled, shrinkage)
-    for own in rows.blocks():
-        here = np.flatnonzero(held[own]) + own.start
-        score, mine = rows.score[here], leaf[here]
-        linear[0, here] = pooled[0] * score + pooled[1]
-        linear[1, here] = maps[mine, 0] * score + maps[mine, 1]
 
 
 class _Tried(Struct, frozen=True):

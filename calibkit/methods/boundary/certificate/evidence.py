@@ -60,14 +60,17 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
         )
     alone = "the two binomials that hold at another base rate are of rows that count once each"
     reweighted = target.prevalence is not None
+    odd = (
+        ("--groups", options.groups),
+        ("--max-weight", options.max_weight),
+        ("--weight-kind sampling", options.sampled),
+    )
     for option, given, why in (
         ("--score-bins", options.score_bins, "the path takes the scores themselves"),
         ("--order", options.order != "uncertainty-score", "the path takes the scores themselves"),
         ("--randomise", options.randomise != "block", "the path is not randomised"),
         ("--strategy", options.strategy != "equal-mass", "the path has levels of equal mass"),
-        ("--groups and --prevalence", options.groups and reweighted, alone),
-        ("--max-weight and --prevalence", options.max_weight and reweighted, alone),
-        ("--weight-kind sampling and --prevalence", options.sampled and reweighted, alone),
+        *((f"{option} and --prevalence", given and reweighted, alone) for option, given in odd),
         (
             "--value and --prevalence under a bound on recall",
             target.value_column and reweighted and any(one.name == "recall" for one in quantities),
@@ -79,12 +82,7 @@ def check_certifiable(options: BoundaryOptions, data: ScoreRows | GridTable) -> 
                 ("--max-gap", target.gap is not None),
                 ("three-way decisions", target.review is not None),
             )
-            for option, given in (
-                ("--groups", options.groups),
-                ("--max-weight", options.max_weight),
-                ("--weight-kind sampling", options.sampled),
-                ("--prevalence", reweighted),
-            )
+            for option, given in (*odd, ("--prevalence", reweighted))
         ),
     ):  # fmt: skip
         if given:

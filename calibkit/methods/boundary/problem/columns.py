@@ -139,18 +139,14 @@ class Quantiles(NamedTuple):
 
 def quantiles_of_rows(values: Numbers, weight: Floats | None) -> Quantiles:
     """Return the outline of a column of numbers; rows of weight 0 do not count."""
-    if weight is None:
-        low, inner = edges.quantile_edges(values, QUANTILES)
-        found = np.array([low, *inner])
-        counts, unit = np.bincount(place_between(values, found), minlength=QUANTILES), ROW
-        largest = values.max()
-    else:
+    units, unit = edges.NO_WEIGHT, ROW
+    if weight is not None:
         units, unit = in_units(weight)
         values, units = edges.few_values(values, units)
-        (low, inner), *_ = edges.quantiles_in_units(values, units, (QUANTILES,))
-        found = np.array([low, *inner])
-        counts = edges.unit_sums(place_between(values, found), units, QUANTILES)
-        largest = values[units > 0].max()
+    ((low, inner),) = edges.quantiles_in_units(values, units, (QUANTILES,))
+    found = np.array([low, *inner])
+    counts = edges.unit_sums(place_between(values, found), units, QUANTILES)
+    largest = (values[units > 0] if units.size else values).max()
     amounts = [unit.amount(int(count)) for count in counts]
     return Quantiles(found.tolist(), amounts, float(largest) + 0.0)
 

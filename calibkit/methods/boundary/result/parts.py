@@ -106,7 +106,15 @@ class Partition(Part):
             raise ModelError(f"the leaves of 'partition' are levels, 0 to {levels - 1}")
 
 
-class Figures(Part, kw_only=True):
+class Rates(Part):
+    """What every boundary is judged by; null where undefined."""
+
+    precision: float | None
+    recall: float | None
+    objective_value: float | None
+
+
+class Figures(Rates, kw_only=True):
     """Counts (sums of weights) and rates of a boundary on some rows; null where undefined.
 
     Of three-way decisions they are those of block, but for recall, which counts block with review;
@@ -115,10 +123,7 @@ class Figures(Part, kw_only=True):
 
     selected: int | float
     true_positives: int | float
-    precision: float | None
-    recall: float | None
     false_positive_rate: float | None
-    objective_value: float | None
     reviewed: int | float | msgspec.UnsetType = msgspec.UNSET
     reviewed_positives: int | float | msgspec.UnsetType = msgspec.UNSET
 
@@ -130,16 +135,13 @@ class TestFigures(Figures, kw_only=True):
     positives: int | float
 
 
-class CrossValidated(Part):
+class CrossValidated(Rates):
     """Figures of boundaries fitted without the rows they are judged on, pooled over the folds.
 
     `standard_error` is that of `objective_value`, from its spread over the folds.  `rows` and
     `positives` stand where it is of that many rows, drawn at random, and not of all.
     """
 
-    precision: float | None
-    recall: float | None
-    objective_value: float | None
     standard_error: float | None
     folds: int
     rows: int | float | msgspec.UnsetType = msgspec.UNSET
@@ -213,7 +215,7 @@ class Reference(Part):
                 raise ModelError(f"'{name}_counts' are numbers of rows, not all 0")
 
 
-class Candidate(Part):
+class Candidate(Rates):
     """What the automatic choice saw of a candidate, cross-validated.
 
     `gap` is how much less it is worth than the best candidate, with the standard error of that
@@ -225,9 +227,6 @@ class Candidate(Part):
 
     method: Method
     uncertainty_bins: int
-    precision: float | None
-    recall: float | None
-    objective_value: float | None
     within_bound: bool
     gap: float
     gap_standard_error: float
