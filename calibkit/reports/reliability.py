@@ -97,6 +97,8 @@ def draw(shown: Points, sheet: Sheet) -> None:
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
     tall = nice_end(held["mean_label"], held["high"])
+    if votes:  # chances of the same, on axes alike
+        wide = tall = max(wide, tall)
     main, below = sheet.panels(4, 1)
     main.plot([0, min(wide, tall)], [0, min(wide, tall)], zorder=1, **sheet.guide)
     series = _series(shown.table)
