@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from calibkit.models.kinds import IN_PYTHON as _IN_PYTHON
 from calibkit.registry.methods import give as _give
+from calibkit.registry.methods import loaded as _loaded
 from calibkit.version import __version__
 
 if TYPE_CHECKING:
@@ -84,10 +85,6 @@ def __getattr__(name: str) -> Any:
     found = import_module(place) if place.endswith(f".{name}") else _loaded(place, name)
     globals()[name] = found
     return found
-
-
-def _loaded(module: str, name: str) -> Any:
-    return getattr(import_module(module), name)
 
 
 # Models reach nothing above themselves: what applies them and shows them is given to them here.

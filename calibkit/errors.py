@@ -23,6 +23,7 @@ error from the command line.
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Self
@@ -128,6 +129,14 @@ class ResourceError(CalibkitError, OSError):
 
 class CalibkitWarning(UserWarning):
     """What a user should know of a result: ``warnings.simplefilter("error", …)`` stops at it."""
+
+
+def needed(package: str, refusal: CalibkitError) -> Any:
+    """Return a package that may be missing; raise what is said of it then."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        raise refusal from error
 
 
 #: What other fields call metrics and bounds: no spelling leads from one name to the other.

@@ -22,7 +22,7 @@ from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sinks import row_bytes
 from calibkit.files.sources import Source
 from calibkit.models.kinds import ACTION, KINDS, LEVEL, PASS, Applier, Reads
-from calibkit.models.lineage import check_makers, model_hash, read_makers
+from calibkit.models.lineage import agreed, check_makers, model_hash, read_makers
 from calibkit.models.model import Model
 from calibkit.numerics.bounds import Bound
 from calibkit.options.apply import ApplyOptions
@@ -208,7 +208,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     kept = [name for name in kept if name not in added]
     read = {*reads.needed.values(), *reads.optional}
     source.as_written([name for name in kept if name not in read])
-    makers = read_makers(source).agreed
+    makers = agreed(read_makers(source))
     made_by = {name: makers[name] for name in kept if name in makers}
     made_by |= {name: model_hash(one) for name, one in model.makers(added).items()}
     return Application(source, options, applier, reads, kept, added, places, made_by, chosen)

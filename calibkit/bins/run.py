@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -22,21 +22,17 @@ from calibkit.summaries.score_summary import rows_of_state
 from calibkit.summaries.states import Plan, State, options_of
 
 
-class Binned(Struct, frozen=True, dict=True):
+class Binned(Struct, frozen=True):
     """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
+    frame: pl.DataFrame  # one row a cell, see `calibkit.bins.binning.grid_frame`
     #: The columns of score and uncertainty with the dtypes in which they are compared.
     columns: dict[str, Column]
     metadata: dict[str, str]  # what a file of the table says of itself
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
     details: tuple[str, ...]
-
-    @cached_property
-    def frame(self) -> pl.DataFrame:
-        """One row a cell, see `calibkit.bins.binning.grid_frame`."""
-        return grid_frame(self.grid)
 
 
 def fit(options: BinOptions, source: Source) -> Binned:
@@ -93,4 +89,5 @@ def _binned(options: BinOptions, rows: ScoreRows) -> Binned:
     levels = _bins(options, rows.options.roles)
     grid = fit_grid(rows, levels, options.score_bins, threads=options.workers, **how)
     metadata = grid_metadata(grid, rows, options.strategy)
-    return Binned(grid, grid_columns(rows), metadata, rows.warnings, rows.notes, rows.details)
+    table, columns = grid_frame(grid), grid_columns(rows)
+    return Binned(grid, table, columns, metadata, rows.warnings, rows.notes, rows.details)

@@ -262,8 +262,6 @@ def estimate(
     moved = _Moved(cells, q, basis) if assumed == "prior" else None
     now = q if moved is None else moved.now
     for name, (value, slope) in _rates(cells, now).items():
-        if value is None:
-            continue
         variance = exact_sum(cells.rows * slope**2, now * (1.0 - now))
         if moved is not None:
             more, slope = moved.through(slope)
@@ -279,14 +277,12 @@ def estimate(
     return found
 
 
-def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float | None, Floats]]:
-    """Return each rate, and its derivative by the probability of a row of each cell."""
+def _rates(cells: Cells, now: Floats) -> dict[str, tuple[float, Floats]]:
+    """Return each rate that there is, and its derivative by the probability of a row of each cell."""
     rows, taken = cells.rows, np.where(cells.selected, cells.rows, 0.0)
     total, selected = exact_sum(rows), exact_sum(taken)
     positives, hits = exact_sum(rows, now), exact_sum(taken, now)
-    nothing = np.zeros(rows.size)
-    found: dict[str, tuple[float | None, Floats]] = dict.fromkeys(RATES, (None, nothing))
-    chosen = cells.selected.astype(np.float64)
+    found, chosen = dict[str, tuple[float, Floats]](), cells.selected.astype(np.float64)
     if selected > 0.0:
         found["precision"] = (hits / selected, chosen / selected)
     found["recall"] = (hits / positives, (chosen - hits / positives) / positives)

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
-from calibkit.errors import CalibkitError, ResourceError, UsageError
+from calibkit.errors import CalibkitError, ResourceError, UsageError, needed
 from calibkit.files.explain import first_line
 from calibkit.runtime.progress import tell
 from calibkit.version import __version__
@@ -53,12 +53,8 @@ class DaskEngine:
     """
 
     def __init__(self, address: str, workers: int = 1) -> None:
-        try:
-            self._dask: Any = importlib.import_module("distributed")
-        except ImportError as error:
-            raise UsageError(
-                "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
-            ) from error
+        said = "--dask needs the package distributed: install it by `pip install 'calibkit[dask]'`."
+        self._dask: Any = needed("distributed", UsageError(said))
         self._address, self._workers = address, workers
         self._cluster: Any = None
         self._client: Any = None

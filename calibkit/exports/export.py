@@ -7,7 +7,6 @@ in which a text was never seen.
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.arrays import distinct_values
-from calibkit.errors import CheckError, ResourceError, UsageError, nearest
+from calibkit.errors import CheckError, ResourceError, UsageError, nearest, needed
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
@@ -128,9 +128,11 @@ class Agreement(Struct, frozen=True):
     """What a check found."""
 
     rows: int  # those of the file, and those made, compared in all columns
-    probes: int
+    made_rows: int
     different: int  # how many of them differ
-    largest: float  # the largest distance of two numbers, relative where they are above 1
+    largest_difference: (
+        float  # the largest distance of two numbers, relative where they are above 1
+    )
     examples: tuple[str, ...]  # the first differences, in words
 
     @property
@@ -140,17 +142,14 @@ class Agreement(Struct, frozen=True):
 
     def as_dict(self) -> dict[str, object]:
         """Return the figures for ``--json``."""
-        return {
-            "rows": self.rows,
-            "made_rows": self.probes,
-            "different": self.different,
-            "largest_difference": self.largest,
-        }
+        found = asdict(self)
+        del found["examples"]
+        return found
 
     def __str__(self) -> str:
-        counted = f"{self.rows:,} rows and {self.probes:,} made on thresholds"
+        counted = f"{self.rows:,} rows and {self.made_rows:,} made on thresholds"
         if self.holds:
-            return f"{counted}: no difference (numbers within {self.largest:.1g})"
+            return f"{counted}: no difference (numbers within {self.largest_difference:.1g})"
         return f"{counted}: {self.different:,} differ; " + "; ".join(self.examples)
 
 
@@ -214,12 +213,8 @@ def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
-    try:
-        duckdb = importlib.import_module("duckdb")
-    except ImportError:
-        raise ResourceError(
-            "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
-        ) from None
+    said = "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
+    duckdb = needed("duckdb", ResourceError(said))
     odd: dict[Any, Any]  # what Arrow or DuckDB do not take
     odd = dict.fromkeys((pl.Categorical, pl.Enum, pl.Int128), pl.String) | {pl.Float16: pl.Float32}
     numbered = frame.cast(odd).with_row_index(_PLACE)

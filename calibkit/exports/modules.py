@@ -211,15 +211,10 @@ _POLARS_HELPERS = {
         place = pl.Series(knots, dtype=pl.Float64).search_sorted(numbers.fill_null(0.0), side=side)
         return pl.Series(values, dtype=pl.Float64).gather(place)
     return column.cast(pl.Float64).map_batches(find, return_dtype=pl.Float64)''',
-    "_draw": '''def _draw(seed, keys):
+    "_draw": _PYTHON_HELPERS["_draw"],
+    "_draws": '''def _draws(seed, keys):
     """Return the numbers in [0, 1) that decide the rows with some keys."""
-    def one(key):
-        digest = hashlib.md5(f"{seed}:{key}".encode(), usedforsecurity=False).hexdigest()
-        return int(digest[:13], 16) / 16**13
-    def find(keys):
-        found = [None if key is None else one(key) for key in keys.to_list()]
-        return pl.Series(found, dtype=pl.Float64)
-    return keys.map_batches(find, return_dtype=pl.Float64)''',
+    return keys.map_elements(lambda key: _draw(seed, key), return_dtype=pl.Float64)''',
 }
 
 
@@ -254,6 +249,7 @@ class Polars(Module):
         nodes.Log: "{value}.log()",
         nodes.IsNan: "{value}.is_nan()",
         nodes.Descending: "pl.concat_list({values}).list.sort(descending=True)",
+        nodes.Draw: "_draws({seed}, {key})",
         nodes.Element: "{value}.list.get({place})",
     }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -13,7 +12,7 @@ from typing import IO, Any, Final
 
 import polars as pl
 
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import DataError, UsageError, needed
 from calibkit.files.explain import first_line, repeated_name
 from calibkit.files.formats import Dialect
 from calibkit.files.paths import Part
@@ -33,12 +32,8 @@ _PLAIN: Final = {
 
 
 def _needed(package: str) -> Any:
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise UsageError(
-            f"Excel files need the package {package}; install it by: pip install 'calibkit[excel]'"
-        ) from None
+    said = f"Excel files need the package {package}; install it by: pip install 'calibkit[excel]'"
+    return needed(package, UsageError(said))
 
 
 def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Table:

@@ -14,7 +14,7 @@ from typing import Final, Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import UsageError
 from calibkit.runtime.memory import Memory
 
 _SUFFIXES: Final = {
@@ -29,9 +29,6 @@ _BY_SUFFIX: Final = {suffix: name for name, own in _SUFFIXES.items() for suffix 
 
 #: The suffixes of all formats, for messages.
 KNOWN_SUFFIXES: Final = f"{', '.join(_BY_SUFFIX)} (text formats also with .gz, .zst)"
-
-#: The formats that calibkit reads and writes.
-FORMATS: Final = tuple(_SUFFIXES)
 
 #: Formats whose column types are inferred from text.
 TEXT_FORMATS: Final = frozenset({"csv", "tsv", "ndjson"})
@@ -88,22 +85,6 @@ def unknown_suffix(path: str, option: str) -> UsageError:
     return UsageError.of(
         path, f"the suffix names no known format; give {option}, or use one of {KNOWN_SUFFIXES}"
     )
-
-
-def named_format(name: str, option: str) -> str:
-    """Return the format that the value of `option` names.
-
-    That is a format, or one of the suffixes of a format without its dot (``jsonl``, ``feather``).
-
-    Raises `UsageError` if there is no such format.
-    """
-    found = _BY_SUFFIX.get("." + name.strip().lower())
-    if found is None:
-        raise UsageError(
-            f"{option} {name!r} is not a format{nearest(name, FORMATS)}; use one of "
-            + ", ".join(FORMATS)
-        )
-    return found
 
 
 def sniff_format(head: bytes) -> str:

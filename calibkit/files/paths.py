@@ -35,7 +35,7 @@ class Part(Struct, frozen=True):
     """One file of the inputs."""
 
     path: str  # ``-`` is standard input
-    format: str  # one of `calibkit.files.formats.FORMATS`
+    format: str  # that of a table: ``csv``, ``parquet``, …
     relative: str = ""  # the path within the folder that was named; of a file the name alone
     #: The ``key=value`` folders between the folder that was named and the file.
     keys: Mapping[str, str | None] = {}

@@ -30,7 +30,7 @@ from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import as_written, settled, text_table
 from calibkit.files.told import Noted, Told, together
 from calibkit.files.values import Texts
-from calibkit.runtime.memory import Memory, memory_budget
+from calibkit.runtime.memory import memory_budget
 from calibkit.runtime.progress import tell
 
 #: What stands for null in the name of a folder.
@@ -40,15 +40,13 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 AS_TOLD = Opening()
 
 
-def _open(
-    path: str, relative: str, forced: str | None, memory: Memory | None, dialect: Dialect
-) -> Table:
-    """Open one input of `find_files`, of the format `forced`; else see `open_source`."""
-    large = None if memory is None else memory.text
+def _open(path: str, relative: str, opening: Opening) -> Table:
+    """Open one input of `find_files`; see `open_source`."""
+    large = None if opening.memory is None else opening.memory.text
     with reading(path):
         source = _where(path, large)
         head = formats.head_of(source)
-        known = forced or formats.suffix_format(path)
+        known = opening.input_format or formats.suffix_format(path)
         if known is None and isinstance(source, bytes | ScratchPath):
             known = formats.sniff_format(head)
         if known is None:
@@ -63,9 +61,9 @@ def _open(
         }
         part = Part(path, known, relative, keys)
         if known in formats.TEXT_FORMATS and not isinstance(source, str):
-            table = text_table(source, part, large, dialect)
+            table = text_table(source, part, large, opening.dialect)
         elif known == "xlsx":
-            table = excel_table(source, part, dialect)
+            table = excel_table(source, part, opening.dialect)
         elif known == "parquet":
             scan = pl.scan_parquet(source, glob=False, hive_partitioning=False)
             table = Table.of(part, scan, source=source)
@@ -449,9 +447,5 @@ def open_source(inputs: Sequence[str], opening: Opening = AS_TOLD) -> Source:
     empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
     could not read.
     """
-    found, forced = find_files(inputs), opening.input_format
-    if forced is not None:
-        forced = formats.named_format(forced, "--input-format")
-    memory, dialect = opening.memory, opening.dialect
-    tables = [_open(path, relative, forced, memory, dialect) for path, relative in found]
-    return Source(settled(tables, dialect.marks), opening)
+    tables = [_open(path, relative, opening) for path, relative in find_files(inputs)]
+    return Source(settled(tables, opening.dialect.marks), opening)

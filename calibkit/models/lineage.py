@@ -12,7 +12,6 @@ import hashlib
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.errors import DataError, ModelError
@@ -44,31 +43,30 @@ def footer(makers: Mapping[str, str]) -> dict[str, str]:
     return {KEY: canonical_text(dict(makers))} if makers else {}
 
 
-class Makers(Struct, frozen=True):
-    """Who made the columns of a source: of each of its files the path, and the hash of each column."""
+#: Who made the columns of a source: of each of its files the path, and the hash of each column.
+Makers = list[tuple[str, dict[str, str]]]
 
-    files: list[tuple[str, dict[str, str]]]
 
-    @property
-    def agreed(self) -> dict[str, str]:
-        """The hash of each column that all files name, and alike."""
-        first, *others = (own.items() for _, own in self.files)
-        return dict(set(first).intersection(*others))
+def agreed(makers: Makers) -> dict[str, str]:
+    """Return the hash of each column that all files name, and alike."""
+    first, *others = (own.items() for _, own in makers)
+    return dict(set(first).intersection(*others))
 
-    def of(self, wanted: str) -> dict[str, str]:
-        """Return the hashes of a column, or of the columns that a pattern means, each with a file."""
-        exact = any(wanted in own for _, own in self.files)
-        found: dict[str, str] = {}
-        for path, own in self.files:
-            for column, maker in own.items():
-                if column == wanted or (not exact and fnmatchcase(column, wanted)):
-                    found.setdefault(maker, path)
-        return found
+
+def makers_of(makers: Makers, wanted: str) -> dict[str, str]:
+    """Return the hashes of a column, or of the columns that a pattern means, each with a file."""
+    exact = any(wanted in own for _, own in makers)
+    found: dict[str, str] = {}
+    for path, own in makers:
+        for column, maker in own.items():
+            if column == wanted or (not exact and fnmatchcase(column, wanted)):
+                found.setdefault(maker, path)
+    return found
 
 
 def read_makers(source: Source) -> Makers:
     """Return who made the columns of a source, as the footers of its Parquet files say."""
-    files = []
+    files: Makers = []
     for part in source.split():
         path, text = part.parts[0].path, part.metadata().get(KEY, "{}")
         try:
@@ -81,7 +79,7 @@ def read_makers(source: Source) -> Makers:
             ) from None
         own = {name: str(maker) for name, maker in content.items() if name in source.schema}
         files.append((path, own))
-    return Makers(files)
+    return files
 
 
 def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> None:
@@ -104,7 +102,7 @@ def makers_in(
     makers, said, found = read_makers(source), said or {}, dict[str, str]()
     for role, name in names.items():
         known = {said[role]: "--calibrator"} if role in said else {}
-        known |= makers.of(name)
+        known |= makers_of(makers, name)
         if len(known) > 1:
             (first, before), (second, file) = list(known.items())[:2]
             raise DataError.of(
@@ -130,7 +128,7 @@ def check_makers(model: Model, elsewhere: Mapping[str, str], source: Source) -> 
     makers = read_makers(source)
     for role, column in made.items():
         name = elsewhere.get(role, column.name)
-        for maker, file in makers.of(name).items():
+        for maker, file in makers_of(makers, name).items():
             if maker != column.made_by:
                 raise DataError.of(
                     file,

@@ -11,11 +11,11 @@ from typing import Any, Final, Literal
 from msgspec.structs import replace
 
 from calibkit.errors import UsageError
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound
 from calibkit.options import shared
 from calibkit.options.bin import LevelOptions, Order, Strategy
 from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
-from calibkit.options.option import inside, listed, option
+from calibkit.options.option import above_zero, inside, listed, option
 from calibkit.options.shared import of_method
 
 of_objective = partial(option, group="Objective (exactly one; bounds: several with --confidence)")
@@ -279,10 +279,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
                 continue
             if self.confidence is None or getattr(self, needs) is None:
                 raise UsageError(f"{flag} goes with --confidence and --{needs}.")
-            bound = decimal_bound(given, flag, most=None)
-            if not bound.numerator:
-                raise UsageError(f"{flag} is {given}; expected a number above 0.")
-            found[name] = float(bound)
+            found[name] = float(above_zero(given, flag, "a number above 0", most=None))
         return found
 
     def _check_alone(self, what: str, others: Mapping[str, Any] | None = None) -> None:

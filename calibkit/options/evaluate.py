@@ -69,6 +69,12 @@ class Intervals(Options):
     confidence: float = of_metrics("Confidence of the intervals.", "C", default=0.95)
     intervals: bool = of_metrics("No intervals.", flags=("--no-intervals",), default=True)
 
+    def check(self) -> None:
+        """Refuse a confidence that is none."""
+        super().check()
+        if not 0.0 < self.confidence < 1.0:
+            raise UsageError(f"--confidence is {self.confidence:g}; expected more than 0, below 1.")
+
     @property
     def sure(self) -> float | None:
         """The confidence of intervals; None where none are wanted."""
@@ -193,12 +199,11 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
 
     def check(self) -> None:
         """Refuse options that contradict each other."""
+        super().check()
         if (self.probs or self.counts) and (self.scores or (self.baseline and not self.counts)):
             raise UsageError("--probs and --score: evaluate one of them at a time.")
         self._check_votes()
         _ = self.tops, self._chosen  # these are read here, so that a wrong one is refused at once
-        if not 0.0 < self.confidence < 1.0:
-            raise UsageError(f"--confidence is {self.confidence:g}; expected more than 0, below 1.")
         if self.top_by is not None and not self.tops:
             raise UsageError("--top-by chooses the rows of --top; name shares by --top 0.02,0.1.")
         if self.grid_score is not None and self.grid is None:

@@ -12,8 +12,9 @@ from typing import Final
 from msgspec import Struct
 
 from calibkit.errors import UsageError, nearest
-from calibkit.numerics.bounds import Bound, decimal_bound
+from calibkit.numerics.bounds import Bound
 from calibkit.numerics.confusion import MEASURES
+from calibkit.options.option import above_zero
 
 #: What each metric of a score says, in a sentence for readers who do not know its name.
 OF_SCORES: Final = {
@@ -151,9 +152,7 @@ def read_shares(texts: Sequence[str]) -> tuple[Share, ...]:
     """Return the shares of ``--top``."""
     found: dict[Bound, Share] = {}
     for text in texts:
-        bound = decimal_bound(text, "--top")
-        if not bound.numerator:
-            raise UsageError(f"--top is {text}; expected a share above 0, up to 1.")
+        bound = above_zero(text, "--top", "a share above 0, up to 1")
         if bound in found:
             raise UsageError(f"--top has {found[bound].text} and {text}, which are one share.")
         found[bound] = Share(text, bound)
@@ -215,7 +214,4 @@ def _shown(name: str) -> str:
 
 
 def _bound(text: str, name: str) -> Bound:
-    bound = decimal_bound(text, name)
-    if not bound.numerator:
-        raise UsageError(f"{name} is {text}; expected more than 0, at most 1.")
-    return bound
+    return above_zero(text, name, "more than 0, at most 1")

@@ -252,8 +252,16 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
 
 def inside(value: Any, flag: str, expected: str = "a number above 0 and below 1") -> Bound:
     """Return a number above 0 and below 1, with the decimal digits that were typed."""
-    bound = decimal_bound(value, flag)
-    if not 0 < bound.numerator < bound.denominator:
+    bound = above_zero(value, flag, expected)
+    if bound.numerator == bound.denominator:
+        raise UsageError(f"{flag} is {value}; expected {expected}.")
+    return bound
+
+
+def above_zero(value: Any, flag: str, expected: str, most: int | None = 1) -> Bound:
+    """Return a number above 0, up to 1 or another, with the decimal digits that were typed."""
+    bound = decimal_bound(value, flag, most=most)
+    if not bound.numerator:
         raise UsageError(f"{flag} is {value}; expected {expected}.")
     return bound
 

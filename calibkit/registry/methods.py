@@ -100,12 +100,13 @@ _FILES: Final = {
 STATES: Final = tuple(_STATES)
 
 
-def _loaded(module: str, name: str) -> Any:
+def loaded(module: str, name: str) -> Any:
+    """Return what a module has under a name."""
     return getattr(import_module(module), name)
 
 
 def _applier(kind: str, model: Any) -> Applier:
-    return _loaded(*_APPLIERS[kind])(model)
+    return loaded(*_APPLIERS[kind])(model)
 
 
 def run(name: str) -> Run[Any, Any]:
@@ -116,7 +117,7 @@ def run(name: str) -> Run[Any, Any]:
 
 def state(name: str) -> type[State]:
     """Return the class of the states of a command."""
-    return _loaded(*_STATES[name])
+    return loaded(*_STATES[name])
 
 
 def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
@@ -125,14 +126,14 @@ def schemas() -> dict[str, Callable[[], dict[str, Any]]]:
 
     return {
         **{name: kind.structure().schema for name, kind in KINDS.items()},
-        **{name: partial(schema_of, _loaded(*place)) for name, place in _FILES.items()},
+        **{name: partial(schema_of, loaded(*place)) for name, place in _FILES.items()},
     }
 
 
 def give() -> None:
     """Fill the tables of `calibkit.models.kinds`."""
     for name, place in _STRUCTURES.items():
-        translate = partial(_loaded, *_TRANSLATORS[name])
-        KINDS[name] = Kind(partial(_loaded, *place), partial(_applier, name), translate)
+        translate = partial(loaded, *_TRANSLATORS[name])
+        KINDS[name] = Kind(partial(loaded, *place), partial(_applier, name), translate)
     for name, module in _VIEWS.items():
         VIEWS[name] = partial(import_module, module)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from calibkit.errors import ModelError, nearest
 from calibkit.files.explain import reading
 from calibkit.files.paths import STDIN
-from calibkit.files.streams import Scratch
+from calibkit.files.streams import scratched
 from calibkit.models.model import decode_as
 from calibkit.registry.methods import STATES
 from calibkit.registry.methods import state as state_class
@@ -29,10 +28,9 @@ def read_state(path: str) -> states.State:
     """Return the state in a file; ``-`` is standard input."""
     if path != STDIN:
         return state_of(Path(path), path)
-    kept = Scratch()
-    with reading(path), closing(kept):
-        shutil.copyfileobj(sys.stdin.buffer, kept)
-    return state_of(kept.path, path)
+    with reading(path):
+        kept = scratched(iter(partial(sys.stdin.buffer.read, 2**20), b""))
+    return state_of(kept, path)
 
 
 def state_of(file: Path, path: str) -> states.State:

@@ -394,17 +394,11 @@ def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
 
 
 def _confusion(score: str, values: dict[str, Number]) -> Markup:
-    columns = [html.tag("th", f"label {side}", scope="col") for side in ("positive", "negative")]
-    lines = []
-    for name, counts in (("selected", ("tp", "fp")), ("not selected", ("fn", "tn"))):
-        cells = [html.tag("td", html.cell_text(values[one])) for one in counts]
-        lines.append(html.tag("tr", html.tag("th", name, scope="row"), *cells))
-    parts = [
-        html.tag("caption", f"Confusion matrix of {score}: rows on these data"),
-        html.tag("thead", html.tag("tr", html.tag("td"), *columns)),
-        html.tag("tbody", html.joined(lines)),
-    ]
-    return html.tag("div", html.tag("table", html.joined(parts), class_="confusion"), class_="wide")
+    tp, fp, fn, tn = (values[name] for name in _CONFUSION)
+    rows = [["selected", tp, fp], ["not selected", fn, tn]]
+    caption = f"Confusion matrix of {score}: rows on these data"
+    table = Table(["", "label positive", "label negative"], rows, caption)
+    return html.tag("div", html.table(table), class_="confusion")
 
 
 def _slice_pictures(metrics: Metrics) -> Iterator[tuple[bytes, str]]:

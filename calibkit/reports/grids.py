@@ -12,7 +12,7 @@ from msgspec import Struct
 from numpy.typing import ArrayLike
 
 from calibkit.arrays import Floats
-from calibkit.bins.binning import check_bins, fit_grid, grid_frame, is_grid_table, read_grid_table
+from calibkit.bins.binning import fit_grid, grid_frame, is_grid_table, read_grid_table
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -72,10 +72,8 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
         words = {"score": score.name, "scale": score.measure, "uncertainty": named, "axis": axis}
         return GridCells(frame.with_columns(means), None, table.grid.unit.size == 1.0, words)
     rows = read_score_rows(source, options.columns, positive_must_occur=False)
-    uncertain = rows.uncertainty is not None
-    bins = options.uncertainty_bins or (levels if uncertain else 1)
+    bins = options.uncertainty_bins or (levels if rows.uncertainty is not None else 1)
     width = options.score_bins or max(4, min(most, rows.score.size // (LEAST_ROWS * bins)))
-    check_bins(bins, width, has_uncertainty=uncertain)
     strategy, scale = options.strategy or "equal-mass", rows.options.measure
     grid = fit_grid(rows, bins, width, strategy=strategy, threads=options.workers)
     axis = _axis_of(options, grid_frame(grid), scale)

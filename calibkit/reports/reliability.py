@@ -8,7 +8,6 @@ predictions in medical domain", figure 2 (b).
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -21,9 +20,6 @@ from calibkit.files.sources import Source
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.plot import DisagreementOptions, ReliabilityOptions
 from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 
 def points(source: Source, options: ReliabilityOptions) -> Points:
@@ -95,79 +91,45 @@ _OF_VOTES = {
 def draw(shown: Points, sheet: Sheet) -> None:
     """Draw bins with intervals and the CORP curve above, and how many rows the bins have below.
 
-    Of votes there is a line a predictor in place of bins and curve.
+    Of votes there is no such curve, and a line joins the bins of a predictor.
     """
-    curve = shown.table["curve"][0]
-    if curve in _OF_VOTES:
-        _draw_votes(shown, sheet, *_OF_VOTES[curve])
-        return
+    votes, words = _OF_VOTES.get(shown.table["curve"][0]), shown.words
     held = shown.table.filter(pl.col("count") > 0)
     wide = nice_end(held["mean_score"], held.filter(pl.col("curve") == "corp")["score_high"])
     tall = nice_end(held["mean_label"], held["high"])
-    main, below = _panels(sheet, min(wide, tall))
+    if votes:  # chances of the same, on axes alike
+        wide = tall = max(wide, tall)
+    main, below = sheet.panels(4, 1)
+    main.plot([0, min(wide, tall)], [0, min(wide, tall)], zorder=1, **sheet.guide)
     series = _series(shown.table)
-    for place, own in enumerate(series.values()):
+    for place, (name, own) in enumerate(series.items()):
         line = sheet.line(place)
         pools = own.filter(pl.col("curve") == "corp")
         ends = pools.select("score_low", "score_high").to_numpy().ravel()
         levels = np.repeat(pools["mean_label"].to_numpy(), 2)
         main.plot(ends, levels, color=line["color"], ls=line["ls"])
-        bins = own.filter(pl.col("curve") == "bins")
+        bins = own.filter(pl.col("curve") != "corp")
         dots = bins.filter(pl.col("count") > 0)
         sheet.whiskers(main, place, dots["mean_score"], dots)
-        sheet.series(main, place, dots["mean_score"], dots["mean_label"], zorder=3, ls="none")
+        joined = line["ls"] if votes else "none"
+        sheet.series(main, place, dots["mean_score"], dots["mean_label"], zorder=3, ls=joined)
         edges = np.append(bins["score_low"].to_numpy(), bins["score_high"].to_numpy()[-1:])
+        count = bins["count"].to_numpy()
         if len(series) == 1:
-            count = bins["count"].to_numpy()
             below.stairs(count, edges, fill=True, color=line["color"], alpha=0.55)
-        _count_rows(below, bins, edges, place, sheet)
+        below.stairs(count, edges, color=line["color"], ls=line["ls"], lw=1.2)
+        if votes or len(series) > 1:
+            sheet.entry(name, **line)
     main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall))
-    words = shown.words
-    _label(sheet, main, below, words.get("x", "score"), words.get("y", "share of positives"))
-    several, own_look = len(series) > 1, sheet.line(0)
-    if several:
-        for place, name in enumerate(series):
-            sheet.entry(name, **sheet.line(place))
-    colour = "#7F7F7F" if several else own_look["color"]
-    said = f"bins, {words['interval']} interval" if "interval" in words else "bins"
-    sheet.entry(said, color=colour, ls="none", marker=own_look["marker"])
-    sheet.entry("isotonic regression (CORP)", color=colour)
-    sheet.entry("calibrated", **sheet.guide)
-
-
-def _draw_votes(shown: Points, sheet: Sheet, x: str, y: str) -> None:
-    y += shown.interval
-    main, below = _panels(sheet, 1)
-    for place, (name, bins) in enumerate(_series(shown.table).items()):
-        own = bins.filter(pl.col("count") > 0)
-        sheet.series(main, place, own["mean_score"], own["mean_label"], zorder=3)
-        sheet.whiskers(main, place, own["mean_score"], own)
-        _count_rows(below, bins, np.append(0.0, bins["score_high"].to_numpy()), place, sheet)
-        sheet.entry(name, **sheet.line(place))
-    sheet.entry("calibrated", **sheet.guide)
-    ends = [shown.table[name].max() for name in ("mean_score", "mean_label", "high")]
-    most = max(float(end) for end in ends if isinstance(end, float))
-    right = 1.02 if most > 0.6 else 1.08 * most
-    main.set(xlim=(-0.02 * right, right), ylim=(-0.02 * right, right))
-    _label(sheet, main, below, x, y)
-
-
-def _panels(sheet: Sheet, end: float) -> list[Axes]:
-    """Return a panel with the diagonal, and a low one for the numbers of rows."""
-    main, below = sheet.panels(4, 1)
-    main.plot([0, end], [0, end], zorder=1, **sheet.guide)
-    return [main, below]
-
-
-def _count_rows(
-    panel: Axes, bins: pl.DataFrame, edges: np.ndarray, place: int, sheet: Sheet
-) -> None:
-    line = sheet.line(place)
-    panel.stairs(bins["count"].to_numpy(), edges, color=line["color"], ls=line["ls"], lw=1.2)
-
-
-def _label(sheet: Sheet, main: Axes, below: Axes, x: str, y: str) -> None:
     below.set_ylim(bottom=0)
     below.locator_params(axis="y", nbins=3)
-    sheet.label(main, y=y, share=0.8)
+    x, y = votes or (words.get("x", "score"), words.get("y", "share of positives"))
+    sheet.label(main, y=y + shown.interval if votes else y, share=0.8)
     sheet.label(below, x=x, y="rows", share=0.2)
+    if not votes:
+        own_look = sheet.line(0)
+        colour = "#7F7F7F" if len(series) > 1 else own_look["color"]
+        said = f"bins, {words['interval']} interval" if "interval" in words else "bins"
+        sheet.entry(said, color=colour, ls="none", marker=own_look["marker"])
+        sheet.entry("isotonic regression (CORP)", color=colour)
+    sheet.entry("calibrated", **sheet.guide)

@@ -462,4 +462,4 @@ def nice_end(*columns: pl.Series) -> float:
     """Return where an axis of probabilities ends: at 1, or lower where all of them are low."""
     ends = [column.max() for column in columns]
     most = max((float(end) for end in ends if isinstance(end, float)), default=1.0)
-    return 1.0 if most > 0.5 else max(1.05 * most, 1e-6)
+    return 1.0 if most > 0.6 else max(1.05 * most, 1e-6)

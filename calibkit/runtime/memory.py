@@ -75,22 +75,22 @@ def reuse_memory() -> None:
     By default most threads have an arena of their own, which no other one uses; and the arrays of
     each window of rows are given back to the system, to be asked for, page by page, for the next one.
     """
-    import ctypes
-
-    with suppress(AttributeError, OSError):
-        if sys.platform == "linux":
-            mallopt = ctypes.CDLL(None).mallopt
-            for parameter, value in _MALLOC.items():
-                mallopt(parameter, value)
+    for parameter, value in _MALLOC.items():
+        _of_gnu("mallopt", parameter, value)
 
 
 def give_back() -> None:
     """Return to the system what was freed, which `reuse_memory` keeps: before work on more rows."""
+    _of_gnu("malloc_trim", 0)
+
+
+def _of_gnu(name: str, *values: int) -> None:
+    """Call a function that the C library of GNU has, where it is there."""
     import ctypes
 
     with suppress(AttributeError, OSError):
         if sys.platform == "linux":
-            ctypes.CDLL(None).malloc_trim(0)
+            getattr(ctypes.CDLL(None), name)(*values)
 
 
 def memory_budget(size: str | None) -> Memory:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
-from calibkit.views.answer import spread
+from calibkit.views.answer import SHOWN, some_lines
 
 if TYPE_CHECKING:
     from calibkit.maps.model import LogitMapModel
     from calibkit.methods.raters.model import AlphaModel
 
-#: Features shown, those of the largest weights.
-_SHOWN = 20
 #: Lines that one screen has room for, in all tables together.
 _LINES = 8
 
@@ -75,16 +72,14 @@ def view(model: AlphaModel, page: Page) -> None:
             names = [f"ln probability of {name}" for name in model.classes]
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         page.say("")
-        most = page.shown(_SHOWN, _on_screen(model))
+        most = page.shown(SHOWN, _on_screen(model))
         rows = [("intercept", model.intercept), *pairs]
         page.first(most + 1, ["feature", "weight in ln alpha0"], rows, "smaller weights")
     if model.disagreement_map is not None:
         steps = model.disagreement_map
-        page.say("")
-        table: Sequence[Sequence[object]] = [*zip(steps.knots, steps.values, strict=True)]
-        some = table[: page.shown(len(table), _SHOWN)]
-        some = spread(some, page.shown(len(some), _on_screen(model)))
-        page.table(["predicted disagreement from", "becomes"], some)
+        table = [*zip(steps.knots, steps.values, strict=True)]
+        header = ["predicted disagreement from", "becomes"]
+        some_lines(header, table, "steps", _on_screen(model), page)
 
 
 def _on_screen(model: AlphaModel) -> int:
@@ -110,4 +105,4 @@ def logit_map_view(
     own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
     rows = [*zip(classes, own, intercept, strict=True)]
     header = ["class", "weight of its own logit", "intercept"]
-    page.first(page.shown(_SHOWN, on_screen), header, rows, "more classes")
+    page.first(page.shown(SHOWN, on_screen), header, rows, "more classes")

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from calibkit.models.page import Page
 from calibkit.numerics.bounds import score_limits
 
 if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.boundary.result.parts import Certificate, CrossValidated, TestFigures
+
+#: Lines of a table that are shown in short.
+SHOWN = 20
 
 #: The figures of a table.
 RATES = ("selected", "precision", "recall", "false_positive_rate")
@@ -89,6 +93,18 @@ def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[ob
     if len(table) <= most:
         return table
     return [table[place * (len(table) - 1) // (most - 1)] for place in range(most)]
+
+
+def some_lines(
+    header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
+) -> None:
+    """Print a table: on one screen lines from first to last, else the first ones."""
+    page.say("")
+    if page.shown(len(table), most) < len(table):
+        page.table(header, spread(table, most))
+        page.say(f"Some of {len(table):,} {what}; --all shows more.")
+        return
+    page.first(SHOWN, header, table, "more steps" if what == "steps" else "more")
 
 
 def _chance(model: BoundaryModel, level: int) -> str:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
 from calibkit.options.calibrate import SCORE_METHODS
 from calibkit.views.alpha import logit_map_view
-from calibkit.views.answer import spread
+from calibkit.views.answer import some_lines
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
     from calibkit.maps.model import CalibratorModel, Candidate, ScoreMap
 
     Candidates = list[Candidate] | UnsetType
-
-#: Steps and segments shown.
-_SHOWN = 20
 
 
 def headline(model: CalibratorModel) -> str:
@@ -141,7 +137,7 @@ def view(model: CalibratorModel, page: Page) -> None:
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps = [*zip(model.knots, model.values, strict=True)]
-        _some([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
+        some_lines([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
     if model.groups:
         shared = model.pooled_groups or []
         table: list[list[object]] = [
@@ -150,7 +146,7 @@ def view(model: CalibratorModel, page: Page) -> None:
         ]
         table += [[name, None, "that of all rows"] for name in shared]
         most = 3 if model.knots is not None else 5
-        _some([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
+        some_lines([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
 
 
 def compared_view(method: str, candidates: Candidates, page: Page) -> None:
@@ -164,15 +160,3 @@ def compared_view(method: str, candidates: Candidates, page: Page) -> None:
     if table:
         page.say("")
         page.table(["candidate", "log loss", "Brier", "error", ""], table)
-
-
-def _some(
-    header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
-) -> None:
-    """Print a table: on one screen lines from first to last, else the first ones."""
-    page.say("")
-    if page.shown(len(table), most) < len(table):
-        page.table(header, spread(table, most))
-        page.say(f"Some of {len(table):,} {what}; --all shows more.")
-        return
-    page.first(_SHOWN, header, table, "more steps" if what == "steps" else "more")

@@ -170,9 +170,8 @@ def command_of(arguments: Sequence[str]) -> TyperGroup:
 
     To read the options of all commands takes longer than to read a small file.
     """
-    if COMPLETE in os.environ:
-        return _group_of(*COMMANDS)
-    return _group_of(*(name for name in arguments[:1] if name in COMMANDS))
+    named = COMMANDS if COMPLETE in os.environ else arguments[:1]
+    return _group_of(*(name for name in named if name in COMMANDS))
 
 
 @cache

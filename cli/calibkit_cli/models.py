@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, cast
 
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import UsageError
 from calibkit.options.apply import ExportOptions
-from calibkit.options.option import Options, option
+from calibkit.options.option import Options, one_of, option
 from calibkit.options.shared import FitOptions, arguments
 
 from . import declare
@@ -63,12 +63,7 @@ def show(line: ShowLine) -> None:
         from calibkit.registry.methods import schemas
 
         known = schemas()
-        if line.schema not in known:
-            raise UsageError(
-                f"there is no kind {line.schema!r}{nearest(line.schema, known)}; "
-                f"kinds: {', '.join(sorted(known))}."
-            )
-        console.json(known[line.schema]())
+        console.json(known[one_of(sorted(known), line.schema, "--schema")]())
         return
     model = load(str(line.model))
     if line.as_json:

@@ -65,7 +65,7 @@ class Run:
     def cell(self) -> str:
         """The table's cell."""
         found = self.agreement
-        return f"{found.different}; {found.largest:.0e}; {self.seconds:.2f} s"
+        return f"{found.different}; {found.largest_difference:.0e}; {self.seconds:.2f} s"
 
 
 def main() -> None:

@@ -86,6 +86,12 @@ def test_pipes(rows: Path, command: Callable[..., object], invoke: Invoke) -> No
     assert table.startswith(b"name,curve,threshold,")
 
 
+@pytest.mark.parametrize("kind", ["positivity", "ece-at", "recall-gain", "roc"])
+def test_a_confidence_that_is_none(kind: str, rows: Path, tmp_path: Path, invoke: Invoke) -> None:
+    given = ["plot", kind, rows, "--confidence", "2", "-o", tmp_path / "a.csv"]
+    invoke(*given).refused(2, "--confidence is 2")
+
+
 def test_one_picture_an_input(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
     write(simulate(300, seed=2), tmp_path / "two.parquet")
     single = tmp_path / "single.svg"

@@ -86,7 +86,7 @@ def test_every_model_agrees_with_apply(name: str, fitted: Fitted, folder: Path) 
     for language in LANGUAGES:
         found = check_export(model, language, request, source)
         assert found.holds, f"{language}: {found}"
-        assert (found.rows, found.probes >= 1) == (800, True)
+        assert (found.rows, found.made_rows >= 1) == (800, True)
 
 
 def near(value: float, dtype: type) -> list[float]:
@@ -544,6 +544,6 @@ def test_a_difference_is_found_and_shown() -> None:
     assert compared(near_enough, expected, 4).holds
     other = pl.DataFrame({"a": [1.1, 2.0, 3.0, -math.inf], "d": [0, 1, 0, 0]})
     found = compared(other, expected, 3)
-    assert (found.different, found.rows, found.probes) == (3, 3, 1)
+    assert (found.different, found.rows, found.made_rows) == (3, 3, 1)
     assert str(found.examples[0]) == "row 1, a: 1.1 instead of 1.0"
     assert str(found.examples[2]) == "a made-up row, a: -inf instead of inf"
