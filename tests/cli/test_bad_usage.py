@@ -197,5 +197,5 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
     path = write(scores().rename({"id": "margin"}), tmp_path / "a.csv")
     error = refuse("apply", path, code=2)
     assert error["column"] == "margin"
-    for word in ("--column", "--keep", "--overwrite-columns"):
+    for word in ("--keep", "--overwrite-columns"):  # --column renames the first one that is added
         assert word in error["message"]

@@ -77,6 +77,12 @@ def test_what_has_no_decision_curve_is_refused(made: Path, invoke: Invoke, tmp_p
     assert invoke("evaluate", rows, "--decision-curve", rows, "-o", tmp_path / "m.json").code == 2
 
 
+def test_scores_as_sure_of_either_class_are_taken_together(invoke: Invoke, tmp_path: Path) -> None:
+    rows = write(pl.DataFrame({"score": [0.18, 0.82], "label": [1, 1]}), tmp_path / "rows.csv")
+    invoke("plot risk-coverage", rows, "-o", tmp_path / "r.svg", "--data", tmp_path / "r.csv")
+    assert pl.read_csv(tmp_path / "r.csv")["risk"].to_list() == [0.5]
+
+
 def test_infinite_logits_have_no_curve(invoke: Invoke, tmp_path: Path) -> None:
     logits = {"score": [float("inf"), 0.5, -1.0, -2.0], "label": [1, 1, 0, 0]}
     rows, curve = write(pl.DataFrame(logits), tmp_path / "logits.parquet"), tmp_path / "c.csv"

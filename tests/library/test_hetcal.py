@@ -250,7 +250,7 @@ def test_partitions_in_turn_end_where_nothing_can_be_split() -> None:
 def test_partitions_in_turn_end_a_while_after_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(in_turn.PATIENCE, "boosted", 2)
     rows = read(sample(300))
-    folds = Folds((np.arange(rows.count) % 5).astype(np.uint8), 5)
+    folds = Folds((np.arange(rows.count) % 5).astype(np.uint8))
     options = HetcalOptions(partition="boosted")
     made = in_turn.Booster(rows, options, folds).run(60, None, 1, 0)
     assert len(made.losses) == made.best + 1 + 2 < 60
@@ -341,6 +341,10 @@ def test_groups_stay_in_one_fold() -> None:
         by_user.setdefault(score, set()).add(fold)
     assert all(len(folds) == 1 for folds in by_user.values())
     assert fit_hetcal(rows, HetcalOptions(groups="user")).model.fit.cross_validated is not None
+    few = read(frame.with_columns(user=pl.int_range(pl.len()) % 8), groups="user")
+    assert few.folds is not None and 2 < len(few.folds.present) < 5  # some fold has none of 8
+    checked = fit_hetcal(few, HetcalOptions(groups="user", min_leaf=100)).model.fit.cross_validated
+    assert checked is not None and checked.folds == len(few.folds.present)
     one = read(frame.with_columns(user=pl.lit("a")), groups="user")
     done = fit_hetcal(one, HetcalOptions(groups="user", min_leaf=100))
     assert "column 'user' are too few for 5 folds" in done.warnings[0]
@@ -363,7 +367,7 @@ def test_folds_go_forward_in_time(partition: str) -> None:
     assert checked.folds == 5
     assert checked.calibrated < checked.pooled
     # The first block is judged by nothing: labels that only it holds do not matter to the check.
-    forest = Folds(np.array([0, 1, 2], np.uint8), 2, forward=True)
+    forest = Folds(np.array([0, 1, 2], np.uint8), forward=True)
     assert forest.among(forest.judged()).tolist() == [False, True, True]
     with pytest.raises(UsageError, match="--groups or --time"):
         HetcalOptions(groups="user", time="day")
@@ -519,7 +523,7 @@ def test_a_forest_is_judged_by_weights_as_by_rows_written_out(
     for table, weight in ((frame.with_columns(weight=pl.lit(4)), "weight"), (written_out, None)):
         rows = read(table, weight=weight, known=grown.features)
         part = np.unique(rows.score, return_inverse=True)[1] % 5
-        folds = Folds(part.astype(np.uint8), 5)
+        folds = Folds(part.astype(np.uint8))
         growth = Growth(grown, "gini", own=False)
         choose_forest(rows, growth, grid, options, folds, pooled_line(rows))
     assert (judged[0][..., 1] > 0.0).any()

@@ -38,11 +38,11 @@ def test_rows_that_weigh_nothing_teach_nothing(partition: Any, weighted: bool) -
         partition=partition, max_bins=255, trees=trees, weight="w" if weighted else None, **SMALL
     )
     rows = read(frame, max_bins=255, weight=options.weight)
-    folds = Folds(folds_of_keys(rows.key, 5, 0), 5)
+    folds = Folds(folds_of_keys(rows.key, 5, 0))
     used, inner = folds.used(2), folds.before(2)
     found, *_ = fit_partition(rows.learning(used), None, options, inner, None)
     few = rows.only(used)
-    alone, *_ = fit_partition(few, None, options, Folds(inner.part[used], 4), None)
+    alone, *_ = fit_partition(few, None, options, Folds(inner.part[used]), None)
     assert np.allclose(found.probability[used], alone.probability, rtol=1e-9)
     assert [part.tree for part in found.parts] == [part.tree for part in alone.parts]
 
@@ -53,7 +53,7 @@ def test_labels_that_judge_say_nothing_to_the_fit(partition: Any) -> None:
     trees = None if partition in ("tree", None) else 5
     options = HetcalOptions(partition=partition or "tree", max_bins=255, trees=trees, **SMALL)
     rows = read(coarse(900), max_bins=255)
-    folds = Folds(folds_of_keys(rows.key, 5, 0), 5)
+    folds = Folds(folds_of_keys(rows.key, 5, 0))
     held = folds.held(2)
     chances = []
     for turned in (False, True):
@@ -96,7 +96,7 @@ def test_figures_are_those_of_new_rows() -> None:
     """Of every partition, fitted to all rows, on many new ones: within what few folds tell."""
     rows, new = read(coarse(2000, 5)), coarse(10_000, 6)
     options = HetcalOptions(partition="auto", **SMALL)
-    folds = Folds(folds_of_keys(rows.key, 5, 0), 5)
+    folds = Folds(folds_of_keys(rows.key, 5, 0))
     _, table, _ = choose_partition(rows, None, options, folds)
     for one in table:
         model = fit(coarse(2000, 5), partition=one.method, max_bins=255, **SMALL).model

@@ -60,14 +60,13 @@ _BLOCK = 1 << 16
 
 
 class Folds(Struct, frozen=True, dict=True):
-    """The part of each row, from 0, and how many parts are judged.
+    """The part of each row, from 0; those that hold no rows are passed over.
 
     `forward`: parts follow each other in time.  There is one more, the first is judged by nothing, and
     each other one by what came before it.
     """
 
     part: UInt8s
-    count: int
     forward: bool = False
 
     @cached_property
@@ -94,7 +93,7 @@ class Folds(Struct, frozen=True, dict=True):
         """
         others = [own for own in self.present if own < part or (own > part and not self.forward)]
         dealt = np.where(self.used(part), self.part, np.uint8(others[-1]))
-        return Folds(dealt, len(others) - self.forward, self.forward)
+        return Folds(dealt, self.forward)
 
     def among(self, parts: Sequence[int]) -> Bools:
         """Return which rows are in some of the parts."""
@@ -388,7 +387,7 @@ def read_hetcal_rows(
         features=replace(features, codes=codes, values=found.get("values")),
         unit=unit,
         size=size,
-        folds=None if part is None else Folds(part, FOLDS, options.time is not None),
+        folds=None if part is None else Folds(part, options.time is not None),
         arrays=arrays,
         totals=totals,
         files=tuple(source.paths),

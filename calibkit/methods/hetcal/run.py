@@ -234,16 +234,14 @@ def fit_hetcal(
 def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list[str]]:
     """Return the folds of cross-validation; None, and why, where rows or values are too few."""
     hits, why = rows.totals.positives, ""
-    folds = rows.folds or Folds(folds_of_keys(rows.key, FOLDS, options.seed), FOLDS)
+    folds = rows.folds or Folds(folds_of_keys(rows.key, FOLDS, options.seed))
     weighs = rows.mass > 0.0  # rows without weight make no fold
     folds = replace(folds, part=np.where(weighs, folds.part, folds.part[weighs.argmax()]))
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
-    elif rows.folds is None:
-        if len(folds.present) < 2:
-            why = f"{rows.count} rows are"
-    elif len(folds.present) < folds.count + folds.forward:
-        why = f"the values of column {options.groups or options.time!r} are"
+    elif len(folds.present) < 2 + folds.forward:
+        column = f"the values of column {options.groups or options.time!r}"
+        why = f"{rows.count} rows are" if rows.folds is None else f"{column} are"
     said = f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"
     return (None, [said]) if why else (folds, [])
 

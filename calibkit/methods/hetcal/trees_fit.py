@@ -216,7 +216,7 @@ class Grid(Struct, frozen=True):
         return CrossValidated(
             pooled=pooled,
             calibrated=float(losses[best]),
-            folds=folds.count,
+            folds=len(folds.judged()),
             by_depth={str(depth): float(losses[:, d].min()) for d, depth in enumerate(self.depths)},
         )
 
