@@ -79,7 +79,10 @@ def test_what_has_no_decision_curve_is_refused(made: Path, invoke: Invoke, tmp_p
 
 def test_scores_as_sure_of_either_class_are_taken_together(invoke: Invoke, tmp_path: Path) -> None:
     rows = write(pl.DataFrame({"score": [0.18, 0.82], "label": [1, 1]}), tmp_path / "rows.csv")
-    invoke("plot risk-coverage", rows, "-o", tmp_path / "r.svg", "--data", tmp_path / "r.csv")
+    done = invoke(
+        "plot", "risk-coverage", rows, "-o", tmp_path / "r.svg", "--data", tmp_path / "r.csv"
+    )
+    assert done.code == 0, done
     assert pl.read_csv(tmp_path / "r.csv")["risk"].to_list() == [0.5]
 
 
