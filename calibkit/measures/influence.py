@@ -77,6 +77,38 @@ def entries(view: View) -> Int64s:
     return found
 
 
+def places(view: View, ends: Int64s) -> Int64s:
+    """Return where each row stands among stretches of the tally, given the entry after each."""
+    return np.searchsorted(ends, entries(view), side="right").astype(np.int64)
+
+
+def independent(view: View, ends: Int64s) -> Floats:
+    """Return how many independent rows a row of each stretch of the tally is worth: at most 1.
+
+    It is the variance that the sum of a stretch's residuals would have, were its rows independent,
+    over the one it has.  Of rows that belong together it counts only how they vary together within
+    the stretch: those that lie in different bins do not make the gap of one of them noisier.
+    """
+    sample, probability, parts = view.sample, view.probability, ends.size
+    if probability is None or not view.by_rows:
+        return np.ones(parts)
+    part = places(view, ends)
+    weight = sample.weights * (view.rows_each / view.unit.size)
+    residual = sample.label.astype(np.float64) - probability[entries(view)]
+    mass = exact_group_sums(weight, part, parts)
+    total = exact_group_sums(weight, part, parts, times=residual)
+    residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
+    own = residual * weight
+    alone = exact_group_sums(own, part, parts, times=residual)
+    sums, part_of = own, part
+    if sample.group is not None:
+        pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
+        sums, part_of = group_sums(own, place), pairs % parts
+    together = exact_group_sums(sums, part_of, parts, times=sums)
+    share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
+    return np.minimum(share, 1.0)
+
+
 def rows_variance(contribution: Floats, data: Slice) -> float:
     """Return the variance of a sum over rows from what each contributes, in any order of rows.
 

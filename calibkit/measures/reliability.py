@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures import views
+from calibkit.measures.influence import independent
 from calibkit.measures.result import Number
 from calibkit.measures.views import Shares, View, metric, once
 from calibkit.numerics.distributions import interval
@@ -248,16 +249,18 @@ def maximum_calibration_error(view: View) -> float | None:
 def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 
-    Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).
+    Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).  Rows with
+    sampling weights count as so many as would have their noise.
     """
     found = bins_of(view, view.settings.strategy)
     if found is None:
         return None
     terms = []
-    for count, rate, gap in found.gaps():
+    shares = independent(view, found.ends) if view.sampled else np.ones(found.ends.size)
+    for (count, rate, gap), share in zip(found.gaps(), shares[found.count > 0], strict=True):
         rows = view.rows_each * count
         if rows > 1:
-            terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
+            terms.append(count * (gap**2 - rate * (1 - rate) / (share * (rows - 1))))
     return math.sqrt(max(0.0, math.fsum(terms) / view.total))
 
 

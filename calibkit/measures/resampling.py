@@ -18,10 +18,9 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
-from calibkit.measures.influence import IntervalOptions, entries, group_sums
+from calibkit.measures.influence import IntervalOptions, independent, places
 from calibkit.measures.reliability import bins_of, smooth_calibration_error, smoothed
 from calibkit.measures.views import View
-from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps
 from calibkit_kernels import bootstrap as kernels
@@ -94,12 +93,12 @@ class Statistics:
         self.ends = room[:size, 3].astype(np.int64)
         self.share = 1.0
         if view.by_rows and view.probability is not None:
-            near = _independent(view, _bin_ends(view, "equal-mass"))
+            near = independent(view, _bin_ends(view, "equal-mass"))
             self.share = 1.0 / float(np.mean(1.0 / near))
         self.parts: list[tuple[tuple[str, ...], Statistic]] = []
         for names, ends in bins.items():
             after = np.searchsorted(self.ends, ends, side="right").astype(np.int64)
-            self.parts.append((names, partial(self._gaps, after, _independent(view, ends))))
+            self.parts.append((names, partial(self._gaps, after, independent(view, ends))))
         if plain & {"miscalibration", "discrimination"}:
             self.parts.append((("miscalibration", "discrimination", NOISE), self._corp))
         if "smooth_ece" in plain:
@@ -131,33 +130,6 @@ class Statistics:
         kernels.corp_statistics(table, self.score, np.empty_like(table), out)
         noise = _POOL_NOISE * float(out[2]) / self.share
         return [float(out[0]) - noise, float(out[1]) - noise, noise]
-
-
-def _independent(view: View, ends: Int64s) -> Floats:
-    """Return how many independent rows a row of each stretch of the tally is worth: at most 1.
-
-    It is the variance that the sum of a stretch's residuals would have, were its rows independent,
-    over the one it has.  Of rows that belong together it counts only how they vary together within
-    the stretch: those that lie in different bins do not make the gap of one of them noisier.
-    """
-    sample, probability, parts = view.sample, view.probability, ends.size
-    if probability is None or not view.by_rows:
-        return np.ones(parts)
-    part = _places(view, ends)
-    weight = sample.weights * (view.rows_each / view.unit.size)
-    residual = sample.label.astype(np.float64) - probability[entries(view)]
-    mass = exact_group_sums(weight, part, parts)
-    total = exact_group_sums(weight, part, parts, times=residual)
-    residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
-    own = residual * weight
-    alone = exact_group_sums(own, part, parts, times=residual)
-    sums, part_of = own, part
-    if sample.group is not None:
-        pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
-        sums, part_of = group_sums(own, place), pairs % parts
-    together = exact_group_sums(sums, part_of, parts, times=sums)
-    share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
-    return np.minimum(share, 1.0)
 
 
 def _area(table: Floats) -> Sequence[float]:
@@ -299,7 +271,7 @@ def spreads(
     both = [Statistics(view, metrics, most) for view in views]
     own = [one.table for one in both]
     if last.by_rows or paired:
-        cell = tuple(_places(v, s.ends) for v, s in zip(views, both, strict=True))
+        cell = tuple(places(v, s.ends) for v, s in zip(views, both, strict=True))
         units = units_of(last, cell)
     else:  # the positive and the negative rows of each cell
         every = np.arange(own[0].size)
@@ -327,8 +299,3 @@ def spreads(
             square = math.fsum((x - mean) ** 2 for x in finite) / (len(finite) - 1)
             varied[name] = Spread(value, mean, math.sqrt(square))
     return varied
-
-
-def _places(view: View, ends: Int64s) -> Int64s:
-    """Return where each row stands among stretches of the tally, given the entry after each."""
-    return np.searchsorted(ends, entries(view), side="right").astype(np.int64)

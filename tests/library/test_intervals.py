@@ -547,3 +547,15 @@ def test_intervals_that_reach_beyond_all_floats_have_ends(scale: Scale) -> None:
     """Two groups at a confidence of .9999: the factor of Student's law is 6,366."""
     low, high = on_scale(1e-9, 1.0 if scale != "log1p" else 1e4, scale)
     assert -1.0 <= low < 1e-9 < high < math.inf
+
+
+def test_debiased_errors_know_how_unequal_sampling_weights_are() -> None:
+    random, found = np.random.default_rng(5), []
+    for _ in range(100):
+        score, heavy = random.random(600), random.random(600) < 0.1
+        label = (random.random(600) < score).astype(np.uint8)
+        sample = Sample(score=score, label=label, weight=np.where(heavy, 10.0, 1.0))
+        data = view(sample, weighted=True, weight_kind="sampling", bins=5)
+        found.append(registry.compute(data, ["ece_debiased"])["ece_debiased"] or 0.0)
+    # Calibrated scores have none in about half of all files; by equal weights nine in ten had some.
+    assert np.mean(np.array(found) > 0.0) < 0.65
