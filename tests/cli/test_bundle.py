@@ -254,7 +254,7 @@ def test_odd_arguments(folder: Path, bundle: Callable[..., Path], invoke: Invoke
         ([f"={cal}"], 2, "NAME=MODEL"),
         (["a="], 2, "NAME=MODEL"),
         ([f"a b={cal}"], 2, "letters, digits"),
-        ([folder / "none.json"], 2, "No such file"),
+        ([folder / "none.json"], 2, "no such file"),
         ([folder / "rows.parquet"], 2, "a table by its name"),
     ):
         done = invoke("bundle", *words)

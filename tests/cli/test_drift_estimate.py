@@ -118,7 +118,7 @@ def test_what_cannot_be_estimated_is_refused(made: Path, invoke: Invoke, tmp_pat
         ([tmp_path / "r.json", raw, "--estimate"], "its own file"),
         ([tmp_path / "s.json", new, "--estimate", "--calibrator", made / "cal.json"], "a bundle"),
         ([single, new, "--estimate", "--assume", "label"], "--assume"),
-        ([single, new, "--estimate", "--calibrator", tmp_path / "none.json"], "No such file"),
+        ([single, new, "--estimate", "--calibrator", tmp_path / "none.json"], "no such file"),
         ([single, new, "--partial", "-o", tmp_path / "x.state", "--fail-if", "auc>1"], "--fail-if"),
     ):
         invoke("drift", *words).refused(2, said)

@@ -407,7 +407,7 @@ BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], objec
     "tags": (ck.UsageError, "not a pair of strings",
              lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
     "threads": (ck.UsageError, "^threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
-    "model": (ck.UsageError, "No such file", lambda f: ck.load("nowhere.json")),
+    "model": (ck.UsageError, "no such file", lambda f: ck.load("nowhere.json")),
     "missing": (ck.UsageError, "^on_missing='x'",
                 lambda f: ck.fit_calibrator(f, method="platt").apply(f, on_missing="x")),
 }  # fmt: skip

@@ -123,7 +123,7 @@ def test_risk_is_that_of_the_surest_rows() -> None:
     table = plots.points(source_of(scored()), RiskCoverageOptions()).table
     rows = rows_of()
     for row in table.iter_rows(named=True):
-        kept = [(p, y) for p, y in rows if max(p, 1 - p) >= row["confidence"]]
+        kept = [(p, y) for p, y in rows if round(max(p, 1 - p), 15) >= row["confidence"]]
         assert row["coverage"] == pytest.approx(len(kept) / len(rows))
         wrong = sum((p >= 0.5) != bool(y) for p, y in kept)
         assert row["risk"] == pytest.approx(wrong / len(kept))
