@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
+from importlib.metadata import version
 from typing import Annotated, NoReturn, cast
 
 import typer
@@ -102,8 +103,10 @@ FEWEST_ADDRESSES = 1_500_000_000
 #: Commands that read no rows, and do with fewer addresses.
 WITHOUT_ROWS = ("bundle", "diff", "export", "gate", "show")
 
-#: Wide instructions for which numpy has exponentials and logarithms of its own, with other last digits.
+#: Wide instructions for which numpy has exponentials and logarithms of its own, with other last digits;
+#: and how numpy called them before 2.4.
 WIDE = "X86_V4 AVX512_ICL AVX512_SPR"
+WIDE_BEFORE = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL"
 
 #: The matrix products that every 64-bit processor of the last ten years can compute.
 PRODUCTS = "Haswell"
@@ -268,7 +271,8 @@ def same_numbers() -> None:
     it in the hash of a row, its fold, and all that follows.
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
-        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", WIDE)
+        before = version("numpy").startswith(("2.0.", "2.1.", "2.2.", "2.3."))
+        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", WIDE_BEFORE if before else WIDE)
         os.environ.setdefault("OPENBLAS_CORETYPE", PRODUCTS)
     # numpy would start a thread a processor, with 30 MB each, for matrix products; here they are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
