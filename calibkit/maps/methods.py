@@ -67,7 +67,7 @@ CANDIDATES: Final[Mapping[str, int]] = {
 
 #: How many standard errors behind the best each may be.  A map with slope and level of its own gains
 #: a whole error on perfect scores in one file of 200: to ask as much of it leaves most bad scores as
-#: they are where rows are few.  A quarter leaves perfect scores alone in about nine files of ten.
+#: they are where rows are few.  A quarter leaves perfect scores alone in about eight files of ten.
 BEHIND: Final = 1.0
 NONE_BEHIND: Final = 0.25
 

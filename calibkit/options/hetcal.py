@@ -67,7 +67,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
         "N",
         least=1,
         most=2**31,
-        shown="100 to 2000 by cross-validation; boosted: 20; sequential: 200",
+        shown="100 to 2000 by cross-validation (forest: 20 to 500); boosted: 20; sequential: 200",
     )
     trees: int | None = of_partition(
         "Trees of a forest; the most partitions in turn.",

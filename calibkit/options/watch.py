@@ -121,7 +121,7 @@ class WatchOptions(OfModel, shared.Labelled):
     confidence: Any = of_promises(
         "Probability that no promise ever raises a false alarm.",
         "C",
-        shown="that of the model's certificate, else 0.95",
+        shown="that of the model's certificate for its own bound, else 0.95",
         read=inside,
     )
     period: str | None = shared.named_column(
