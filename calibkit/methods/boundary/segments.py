@@ -80,13 +80,11 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     count = partial(stacked, split=split)
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
         several = choice.LEVELS if options.levels is None else (options.levels,)
-        single = "st" if options.max_gap is None else "exact"
-        wanted = [dataclasses.replace(options.at_levels(1), method=single)]
+        wanted = [("st" if options.max_gap is None else "exact", 1)]
         if data.uncertainty is not None and several != (1,):
-            wanted += [
-                dataclasses.replace(options.at_levels(own), method="exact") for own in several
-            ]
-        fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in wanted]))
+            wanted += [("exact", own) for own in several]
+        named = (dataclasses.replace(options.at_levels(own), method=name) for name, own in wanted)
+        fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in named]))
     elif options.auto_levels:
         fitted = choice.choose_levels(data, options, count)
     else:
