@@ -61,6 +61,11 @@ class Inputs(Struct, frozen=True):
         of_test = self.test.warnings if self.test is not None else ()
         return (*self.data.warnings, *(f"--test: {remark}" for remark in of_test))
 
+    @property
+    def details(self) -> tuple[str, ...]:
+        """What is said of the rows to those who ask for more."""
+        return self.data.details
+
 
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
     """Read the rows of a run, and those that judge it."""
@@ -124,7 +129,7 @@ def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
         fitted,
         warnings=(*read.warnings, *fitted.warnings),
         notes=(*read.data.notes, *fitted.notes),
-        details=read.data.details,
+        details=read.details,
     )
 
 

@@ -108,10 +108,6 @@ class Segment(Struct, frozen=True):
     steps: prefixes.Blocks  # what each choice but the first adds, at its level within the segment
     corners: Int64s | None  # choices that span the hull of all; None: choices are all there are
 
-    def choice(self, place: int, levels: int) -> Int64s:
-        """Return the point of each level, -1 for none."""
-        return self.steps.choice(place % self.selected.size, levels)
-
     def between(self, low: Fraction, high: Fraction) -> slice:
         """Return the choices whose rate lies in a closed range."""
         if not self.whole:
@@ -254,8 +250,8 @@ class _Search:
         more = 1 if self.inner.bounded == "recall" else -1  # of equal precision, the most positives
         better = value is not None and (value, more * selected) > (self.value, more * self.known[1])
         if value is not None and better and self.inner.met(selected, hits):
-            own = [segment.choice(place, self.within) for segment, place in chosen]
-            choice = np.concatenate(own)
+            ends = ((one.steps, place % one.selected.size) for one, place in chosen)
+            choice = np.concatenate([steps.choice(end, self.within) for steps, end in ends])
             self.known, self.value = (choice, selected, hits), value
 
 
@@ -270,11 +266,11 @@ def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -
     own = [points.of_level(level) for level in levels]
     chain = np.concatenate([np.arange(one.start, one.stop) for one in own])
     level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
-    added = (
+    more_rows, more_hits = (
         np.concatenate([np.diff(counts[one], prepend=0) for one in own])
         for counts in (points.selected, points.true_positives)
     )
-    steps = prefixes.Blocks(*added, level, chain)
+    steps = prefixes.Blocks(more_rows, more_hits, level, chain)
     if len(own) > 1:
         blocks = prefixes.isotonic_blocks(points)
         ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
