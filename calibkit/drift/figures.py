@@ -120,9 +120,10 @@ def _total(sums: Sums, name: str) -> float:
 
 
 def _independent(one: Watched, sums: Sums) -> float:
-    """Return how many independent rows there are in a unit of weight (Kish)."""
+    """Return how many independent rows there are in a unit of sampling weight (Kish)."""
     total, square = _total(sums, "rows"), _total(sums, "squares")
-    return total / square if square and not one.independent else 1.0
+    fitted = one.model.columns.get("weight")
+    return total / square if square and fitted and fitted.kind == "sampling" else 1.0
 
 
 def _filled(counts: Sequence[float]) -> tuple[Floats, Int64s]:

@@ -80,12 +80,6 @@ class Watched(Struct, frozen=True):
     outline: dict[str, Outline]
     weight: str | None
 
-    @property
-    def independent(self) -> bool:
-        """Whether rows count as drawn one by one, though they have weights."""
-        fitted = self.model.columns.get("weight")
-        return fitted is None or fitted.kind != "sampling"
-
 
 class Watch(Struct, frozen=True):
     """How rows are read and what is watched in them, settled before any is read.

@@ -193,9 +193,10 @@ class Findings:
         self.score: dict[str, Floats] = {}
         self.label: Floats | None = None
 
-    def add(self, level: str, check: str, message: str, *where: Any) -> None:
-        """Add a finding about a column, or about all of them; see `Finding`."""
-        self.found.append(Finding(level, check, message, *where))
+    def add(self, level: str, check: str, message: str | None, *where: Any) -> None:
+        """Add a finding about a column, or about all of them, unless its message is None."""
+        if message is not None:
+            self.found.append(Finding(level, check, message, *where))
 
     def attempt(self, level: str, check: str, work: Callable[[], T]) -> T | None:
         """Return what `work` gives; None, after adding why, if it refuses."""

@@ -70,7 +70,7 @@ def _scores(findings: Findings) -> None:
                 _ties(findings, name, array)
                 reach = float(array.min()), float(array.max())
                 said = remarks.looks_like_probabilities(*reach, scale)
-                _remark(findings, "scale", name, said)
+                findings.add("warning", "scale", said, name)
     first: dict[bytes, str] = {}
     for name in findings.roles.get("member", []):
         if name in findings.score:
@@ -95,11 +95,6 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
             "threshold separates them"
         )
         findings.add("warning", "ties", said, name, int(counts[most]))
-
-
-def _remark(findings: Findings, check: str, column: str, said: str | None) -> None:
-    if said is not None:
-        findings.add("warning", check, said, column)
 
 
 def _labels(findings: Findings) -> None:
@@ -134,7 +129,7 @@ def _ranking(findings: Findings) -> None:
         rows = np.bincount(place, minlength=distinct.size)
         hits = np.bincount(place[findings.label[both] == 1], minlength=distinct.size)
         if distinct.size > 1:
-            _remark(findings, "ranking", name, remarks.inverted(rows, hits))
+            findings.add("warning", "ranking", remarks.inverted(rows, hits), name)
 
 
 def _uncertainty(findings: Findings) -> None:

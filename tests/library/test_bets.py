@@ -36,4 +36,4 @@ def test_a_boundary_is_expected_to_pay_a_unit_the_mean_of_the_units_that_fit() -
     every = np.zeros(3, np.int64)
     fitting = Units(every, np.zeros(3), np.array([1.0, -0.5, 0.25]), np.arange(4))
     bets = Bets(fitting, Units(every, np.zeros(3), np.ones(3), np.arange(4)), 1, 0.5)
-    assert bets.signals.tolist() == pytest.approx([0.25 * np.sqrt(3 / (2.3125 / 3))])
+    assert bets.hopes[0].tolist() == pytest.approx([0.25 * np.sqrt(3 / (2.3125 / 3))])

@@ -325,7 +325,7 @@ def test_of_boundaries_alike_in_power_the_sequence_starts_at_its_last() -> None:
     # 6.42 and 6.39 standard errors at 1,000 and 1,010 rows, 3.7 at 1,100
     chain = Chain([test], True, alike[:, 0])
     assert chain.places.tolist() == [2, 3]
-    assert chain.power == stats.norm.cdf(test.signals[1] - test.wanted[1])
+    assert chain.power == stats.norm.cdf(np.subtract(*test.hopes)[1])
 
 
 def test_a_chain_at_its_end_passes_its_error_probability_on() -> None:

@@ -82,7 +82,7 @@ def test_what_a_gap_expects_is_what_it_finds() -> None:
     for apart in (0.0, 0.02, 0.05, 0.08):
         counts = np.rint(np.column_stack((places, places + apart, places)) * totals)
         gaps = Gaps(0.08, counts, counts.astype(np.int64), totals, 0.1)
-        margins = gaps.signals - gaps.wanted
+        margins = np.subtract(*gaps.hopes)
         for place, margin in enumerate(margins):
             if abs(margin) > 0.15:
                 assert gaps.rejects(place, 0.1) == (margin > 0)

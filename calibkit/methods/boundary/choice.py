@@ -336,7 +336,7 @@ class Judge:
         """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        goal = _on(self.goal, seen)
+        goal = goal_on(self.goal, seen)
         if isinstance(goal, three_way.ThreeWay):
             return goal.priced(self.prices, seen[2:])
         value = goal.value(*seen[2:]) or 0.0
@@ -362,7 +362,7 @@ class Judge:
             hits += slack
         else:
             selected -= slack
-        return _on(self.goal, seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
+        return goal_on(self.goal, seen).met(math.floor(selected), math.ceil(hits), int(seen.gain))
 
     def error(self, one: Tried, other: Tried) -> float:
         """Return the standard error of the difference between two candidates' worths."""
@@ -392,7 +392,7 @@ class Judge:
 
     def value(self, tried: Tried) -> float:
         """Return the objective of what was seen of a candidate, 0 where it selects nothing."""
-        return _on(self.goal, tried.pooled).value(*tried.pooled[2:]) or 0.0
+        return goal_on(self.goal, tried.pooled).value(*tried.pooled[2:]) or 0.0
 
     def at_bound(self, tried: Tried) -> Tried | None:
         """Return a candidate with its cut moved to where the bound just holds on all folds together.
@@ -401,7 +401,7 @@ class Judge:
         """
         if tried.margins is None or not isinstance(self.goal, BoundedGoal):
             return None
-        (rows, hits), cut = tried.margins.move(_on(self.goal, tried.pooled))
+        (rows, hits), cut = tried.margins.move(goal_on(self.goal, tried.pooled))
         seen = tried.checked.folds
         parts = slice(rows.size - len(seen), None)  # no fit judges the first block of time
         folds = tuple(
@@ -421,7 +421,7 @@ class Judge:
         seen = best.pooled
         if not seen.selected:
             return 0.0
-        factor = _on(self.goal, seen).exchange(self.price, seen.selected, seen.true_positives)
+        factor = goal_on(self.goal, seen).exchange(self.price, seen.selected, seen.true_positives)
         return factor * self.error(one, best)
 
     def error_alone(self, tried: Tried) -> float:
@@ -449,11 +449,12 @@ class Judge:
         return (gain, cost / gain) if gain > 0.0 else (0.0, 0.0)
 
 
-def _on(goal: G, seen: figures.Judged) -> G:
-    """Return a goal for the rows that were seen."""
+def goal_on(goal: G, seen: figures.Judged) -> G:
+    """Return a goal for the rows that were seen, which hold their share of what all are worth."""
     whole = goal.totals
-    gain = int(whole.gain * (seen.rows / (whole.rows or 1)))
-    return goal.of(replace(whole, rows=int(seen.rows), positives=int(seen.positives), gain=gain))
+    gain = round(whole.gain * (seen.rows / (whole.rows or 1)))
+    rows, positives = round(seen.rows), round(seen.positives)
+    return goal.of(replace(whole, rows=rows, positives=positives, gain=gain))
 
 
 def _units_per_row(tried: Tried) -> float:

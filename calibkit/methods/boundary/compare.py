@@ -42,11 +42,6 @@ class Compared(Struct, frozen=True):
     model: BoundaryModel | None
     note: str
 
-    @property
-    def rank(self) -> int:
-        """0 where the bound is met, 1 where it is missed, 2 where there is no boundary."""
-        return 2 if self.model is None else int(not self.model.fit.bound_met)
-
     def row(self) -> dict[str, Any]:
         """Return the row of the table: a value for each of `HEADER`."""
         found = dict.fromkeys(HEADER) | {"method": self.method, "note": self.note}
@@ -87,7 +82,9 @@ def compare(options: BoundaryOptions, source: Source) -> Comparison:
     options.check_comparison()
     read = inputs(options, source)
     methods = compare_methods(read.data, options, read.test)
-    return Comparison(options, read, tuple(sorted(methods, key=lambda one: one.rank)))
+    # Those that meet the bound, those that miss it, those without a boundary.
+    methods.sort(key=lambda one: (one.model is None, one.model and not one.model.fit.bound_met))
+    return Comparison(options, read, tuple(methods))
 
 
 def compare_methods(

@@ -24,7 +24,12 @@ from calibkit.methods.boundary.application import OTHER
 from calibkit.methods.boundary.problem.columns import amounts_of
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.result import parts
-from calibkit.methods.boundary.result.figures import judge_rows, pooled_figures, standard_error
+from calibkit.methods.boundary.result.figures import (
+    Judged,
+    judge_rows,
+    pooled_figures,
+    standard_error,
+)
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_summary, never, reference
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers.methods import METHODS
@@ -75,13 +80,11 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
     count = partial(stacked, split=split)
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
         several = choice.LEVELS if options.levels is None else (options.levels,)
-        single = "st" if options.max_gap is None else "exact"
-        wanted = [dataclasses.replace(options.at_levels(1), method=single)]
+        wanted = [("st" if options.max_gap is None else "exact", 1)]
         if data.uncertainty is not None and several != (1,):
-            wanted += [
-                dataclasses.replace(options.at_levels(own), method="exact") for own in several
-            ]
-        fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in wanted]))
+            wanted += [("exact", own) for own in several]
+        named = (dataclasses.replace(options.at_levels(own), method=name) for name, own in wanted)
+        fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in named]))
     elif options.auto_levels:
         fitted = choice.choose_levels(data, options, count)
     else:
@@ -210,13 +213,9 @@ def side_by_side(
     for name, rows in zip(split.names, split.rows, strict=True):
         if name in found:
             fit, rule = found[name].model.fit, found[name].model.rule
-            seen = parts.SegmentFit(
-                rows=fit.rows,
-                positives=fit.positives,
-                in_sample=fit.in_sample,
-                bound_met=fit.bound_met if options.bound == "each" else None,
-                cross_validated=fit.cross_validated,
-            )
+            known = {field: getattr(fit, field) for field in parts.SegmentFit.__struct_fields__}
+            known["bound_met"] = fit.bound_met if options.bound == "each" else None
+            seen = parts.SegmentFit(**known)
         else:
             own, rule = data.only(rows), nothing
             weight = own.weight if own.weight is not None else np.ones(own.score.size)
@@ -294,23 +293,15 @@ def _cross_validated(
     if any(not one.folds for one in fits):
         return None
     folds = [_in_units(fits, fold, goal, base) for fold in range(len(fits[0].folds))]
-    whole = goal.totals
-    values = []
-    for rows, positives, *counts in folds:
-        gain = round(whole.gain * (rows / (whole.rows or 1)))
-        totals = replace(whole, rows=round(rows), positives=round(positives), gain=gain)
-        values.append(goal.of(totals).value(*counts))
-    counted = [*added([fold[2:] for fold in folds]), 0.0, 0.0]
-    forward = base.planned.options.time is not None  # the first block of time is judged by no fit
-    pooled = goal
-    if forward:
-        rows, positives = map(round, added([fold[:2] for fold in folds]))
-        pooled = goal.of(replace(whole, rows=rows, positives=positives))
-    return pooled_figures(pooled, counted, standard_error(values), len(folds))
+    error = standard_error(choice.goal_on(goal, fold).value(*fold[2:]) for fold in folds)
+    pooled = Judged(*added(folds))
+    if base.planned.options.time is not None:  # the first block of time is judged by no fit
+        goal = choice.goal_on(goal, pooled)
+    return pooled_figures(goal, pooled[2:], error, len(folds))
 
 
-def _in_units(fits: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> list[float]:
-    """Return rows, positives, selected, true positives and gain of a fold, in units of all rows."""
+def _in_units(fits: list[FittedBoundary], fold: int, goal: Goal, base: Summary) -> Judged:
+    """Return what a fold of all segments gave, in units of all rows."""
     found = [0.0] * 5
     classes = goal.totals.classes
     for one in fits:
@@ -322,4 +313,4 @@ def _in_units(fits: list[FittedBoundary], fold: int, goal: Goal, base: Summary) 
             found[first] += weighed[0]
             found[first + 1] += weighed[1]
         found[4] += seen.gain * totals.gain_unit.size / goal.totals.gain_unit.size
-    return found
+    return Judged(*found)

@@ -276,7 +276,7 @@ def _together(chain: Chain, target: Target) -> str:
     """Say what each bound could be so that it is expected to be certified with the others."""
     said = []
     for test, one in zip(chain.tests, target.each, strict=False):  # that of a gap comes last
-        others = [other.signals - other.wanted for other in chain.tests if other is not test]
+        others = [np.subtract(*other.hopes) for other in chain.tests if other is not test]
         open_to = np.flatnonzero(np.min(others, axis=0) >= 0.0)
         if not isinstance(test, Binomials) or not open_to.size or one.bound is None:
             continue

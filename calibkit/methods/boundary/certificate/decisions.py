@@ -141,8 +141,8 @@ class Gaps(Struct, frozen=True, dict=True):
         return self._each * float(np.add.reduce(1.0 / np.sqrt(smallest))) * spread
 
     @cached_property
-    def _widest(self) -> tuple[Floats, Floats]:
-        """Signal and wanted signal of the pair of segments that is worst for each boundary."""
+    def hopes(self) -> tuple[Floats, Floats]:
+        """See `tests.Test`: of the pair of segments that is worst for each boundary."""
         trials = np.maximum(self.totals, 1).astype(np.float64)
         rates = np.clip(self.expected / trials, 0.0, 1.0)
         errors = np.sqrt(np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials)
@@ -155,16 +155,6 @@ class Gaps(Struct, frozen=True, dict=True):
             worse = own - needs < signal - wanted
             signal[worse], wanted[worse] = own[worse], needs[worse]
         return signal, wanted
-
-    @property
-    def signals(self) -> Floats:
-        """By how many standard errors each boundary is expected to keep the gap."""
-        return self._widest[0]
-
-    @property
-    def wanted(self) -> Floats:
-        """At how many standard errors a first test is as likely to reject as not."""
-        return self._widest[1]
 
     def rejects(self, place: int, level: float) -> bool:
         """Return whether the violation of the gap is rejected for a boundary."""

@@ -292,7 +292,7 @@ class Evidence(Struct, frozen=True, dict=True):
         if self.options.target.review is not None:
             own = {one.name: self._hoped(one, *expected) for one in quantities_of(self.options)}
             return pairs(
-                expected[0][:, 0], {name: one.signals - one.wanted for name, one in own.items()}
+                expected[0][:, 0], {name: np.subtract(*one.hopes) for name, one in own.items()}
             )
         table = joined(expected)
         if self.options.target.gap is None:

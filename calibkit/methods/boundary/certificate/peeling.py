@@ -101,4 +101,4 @@ def _margins(path: Path, testing: Bools, options: BoundaryOptions, level: float)
     (quantity,) = evidence.quantities_of(options)
     rows = int(np.count_nonzero(testing))
     test = Binomials.hoped(quantity, path.expected, path.totals, rows, level)
-    return test.signals - test.wanted
+    return np.subtract(*test.hopes)

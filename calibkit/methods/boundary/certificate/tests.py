@@ -125,25 +125,21 @@ class Binomials(Struct, frozen=True, dict=True):
         return cls(quantity, expected, np.zeros(expected.shape, np.int64), level)
 
     @cached_property
-    def signals(self) -> Floats:
-        """By how many standard errors each boundary is expected to keep the bound."""
+    def hopes(self) -> tuple[Floats, Floats]:
+        """See `Test`."""
         bound = float(self.quantity.bound)
         hits, trials = self.expected[:, 0], self.expected[:, 1]
         spread = np.sqrt(max(bound * (1.0 - bound), 1e-12) * (trials + _CAUTION))
         found: Floats = (hits - bound * trials) / spread
-        return found if self.quantity.at_least else -found
-
-    @property
-    def wanted(self) -> Floats:
-        """At how many standard errors a first test is as likely to reject as not."""
-        return np.full(self.signals.size, -normal_quantile(self.level))
+        wanted = np.full(found.size, -normal_quantile(self.level))
+        return found if self.quantity.at_least else -found, wanted
 
     @property
     def limits(self) -> Floats:
         """The bound that a first test of each boundary is as likely to certify as not."""
         trials = np.maximum(self.expected[:, 1], 1.0)
         rate = np.clip(self.expected[:, 0] / trials, 0.0, 1.0)
-        reach = self.wanted * np.sqrt(np.maximum(rate * (1.0 - rate), 1.0 / trials) / trials)
+        reach = self.hopes[1] * np.sqrt(np.maximum(rate * (1.0 - rate), 1.0 / trials) / trials)
         return np.clip(rate - reach if self.quantity.at_least else rate + reach, 0.0, 1.0)
 
     def rejects(self, place: int, level: float) -> bool:
@@ -171,38 +167,29 @@ class TwoBinomials(Struct, frozen=True, dict=True):
     level: float  # the error probability of the first tests
 
     @cached_property
-    def _errors(self) -> Floats:
-        """The standard errors of the two terms of each boundary, and by how much it keeps the bound."""
+    def _shared(self) -> tuple[Floats, Floats, Int64s]:
+        """The hopes, and the share of the error probability that costs each boundary least."""
         trials = np.maximum(np.array(self.totals, np.float64), 1.0)
         rates = np.clip(self.expected / trials, 0.0, 1.0)
         cautious = np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials
-        slack = rates @ np.array(self.weights) - self.least
-        return np.column_stack((np.abs(self.weights) * np.sqrt(cautious), slack))
-
-    @cached_property
-    def signals(self) -> Floats:
-        """By how many standard errors each boundary is expected to keep the bound."""
-        return self._errors[:, 2] / np.hypot(self._errors[:, 0], self._errors[:, 1])
-
-    @cached_property
-    def _shared(self) -> tuple[Floats, Int64s]:
-        """What each boundary costs in standard errors, and the share that costs least."""
-        errors = self._errors[:, :2] / np.hypot(self._errors[:, 0], self._errors[:, 1])[:, None]
+        errors = np.abs(self.weights) * np.sqrt(cautious)  # of the two terms
+        spread = np.hypot(errors[:, 0], errors[:, 1])
+        signals = (rates @ np.array(self.weights) - self.least) / spread
         pairs = [[share * self.level, (1.0 - share) * self.level] for share in _SHARES]
         quantiles = -np.array([[normal_quantile(one) for one in pair] for pair in pairs])
-        costs = errors @ quantiles.T
-        return costs.min(axis=1), np.argmin(costs, axis=1)
+        costs = (errors / spread[:, None]) @ quantiles.T
+        return signals, costs.min(axis=1), np.argmin(costs, axis=1)
 
     @property
-    def wanted(self) -> Floats:
-        """At how many standard errors a first test is as likely to reject as not."""
-        return self._shared[0]
+    def hopes(self) -> tuple[Floats, Floats]:
+        """See `Test`."""
+        return self._shared[:2]
 
     def rejects(self, place: int, level: float) -> bool:
         """Return whether the violation of the bound is rejected for a boundary."""
         if not min(self.totals):
             return False
-        share, reached = _SHARES[int(self._shared[1][place])], 0.0
+        share, reached = _SHARES[int(self._shared[2][place])], 0.0
         levels = share * level, (1.0 - share) * level
         for hits, total, own, weight in zip(
             self.found[place], self.totals, levels, self.weights, strict=True
@@ -305,15 +292,11 @@ class Bets(Struct, frozen=True, dict=True):
         return sums / units, (squares + largest**2) / units
 
     @cached_property
-    def signals(self) -> Floats:
-        """By how many standard errors each boundary is expected to keep the bound."""
+    def hopes(self) -> tuple[Floats, Floats]:
+        """See `Test`."""
         mean, square = self._moments
-        return mean * np.sqrt((self.testing.starts.size - 1) / square)
-
-    @property
-    def wanted(self) -> Floats:
-        """At how many standard errors a first test is as likely to reject as not."""
-        return np.full(self.places, _EVEN * sqrt(-2.0 * log(self.level)))
+        wanted = np.full(self.places, _EVEN * sqrt(-2.0 * log(self.level)))
+        return mean * np.sqrt((self.testing.starts.size - 1) / square), wanted
 
     @cached_property
     def stakes(self) -> Floats:
@@ -331,9 +314,9 @@ class Bets(Struct, frozen=True, dict=True):
 
 # ---------------------------------------------------------------- sequences
 
-#: What tests the boundaries of a path against one bound, made for the level of the first tests: by how
-#: many standard errors each boundary is expected to keep the bound, at how many such a test is as
-#: likely to reject as not, and whether one rejects; what is rejected at a level is at every larger one.
+#: What tests the boundaries of a path against one bound, made for the level of the first tests: its
+#: `hopes` are by how many standard errors each boundary is expected to keep the bound, and at how many
+#: such a test is as likely to reject as not; what is rejected at a level is at every larger one.
 Test = Binomials | TwoBinomials | Bets | Gaps
 
 
@@ -354,7 +337,7 @@ class Chain(Struct, dict=True):
     @cached_property
     def margins(self) -> Floats:
         """By how many standard errors a first test of each boundary is expected to reject."""
-        return np.minimum.reduce([one.signals - one.wanted for one in self.tests])
+        return np.minimum.reduce([np.subtract(*one.hopes) for one in self.tests])
 
     @cached_property
     def places(self) -> Int64s:
@@ -391,7 +374,7 @@ class Chain(Struct, dict=True):
         """Return about how many rows the best test would need, nine times in ten; None: none do."""
         needed, best = [], int(np.argmax(self.margins))
         for one in self.tests:
-            signal, wanted = (float(own[best]) for own in (one.signals, one.wanted))
+            signal, wanted = (float(own[best]) for own in one.hopes)
             if signal <= 0.0:
                 return None
             needed.append(ceil(rows * ((wanted + normal_quantile(_POWER)) / signal) ** 2))

@@ -157,11 +157,10 @@ def quantiles_of_tally(tally: Tally) -> Quantiles:
     rising = tally.score[::-1]
     borders = found.astype(rising.dtype)
     at, above = (np.searchsorted(rising, borders, side=side) for side in ("left", "right"))
-    again = np.append(found[1:] == found[:-1], False)  # the next quantile is the same
-    before = np.append(False, again[:-1])
-    starts = np.where(before, above, at)
-    ends = np.where(again, np.where(before, starts, above), np.append(at[1:], rising.size))
     size = rising.size
+    again = np.append(False, found[1:] == found[:-1])  # the quantile before is the same
+    starts = np.where(again, above, at)
+    ends = np.append(starts[1:], size)
     counts = [
         tally.unit.amount(int(tally.count[size - end : size - start].sum(dtype=np.int64)))
         for start, end in zip(starts, ends, strict=True)

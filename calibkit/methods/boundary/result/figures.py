@@ -37,8 +37,8 @@ _GAPS = (Fraction(0), Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), 
 class Judged(NamedTuple):
     """What a fold holds, and what a boundary fitted without it selects there, in units."""
 
-    rows: int
-    positives: int
+    rows: float
+    positives: float
     selected: float
     true_positives: float
     gain: float = 0.0

@@ -105,16 +105,8 @@ class Segment(Struct, frozen=True):
     #: The rows of which the measure counts a share, of each choice and of all; 0: it has none.
     counted: Int64s
     whole: int
-    points: Int64s  # that each choice but the first adds, and their levels within the segment
-    level: Int64s
+    steps: prefixes.Blocks  # what each choice but the first adds, at its level within the segment
     corners: Int64s | None  # choices that span the hull of all; None: choices are all there are
-
-    def choice(self, place: int, levels: int) -> Int64s:
-        """Return the point of each level, -1 for none."""
-        found = np.full(levels, -1, np.int64)
-        place %= self.selected.size
-        found[self.level[:place]] = self.points[:place]  # within a level the last point stays
-        return found
 
     def between(self, low: Fraction, high: Fraction) -> slice:
         """Return the choices whose rate lies in a closed range."""
@@ -258,8 +250,8 @@ class _Search:
         more = 1 if self.inner.bounded == "recall" else -1  # of equal precision, the most positives
         better = value is not None and (value, more * selected) > (self.value, more * self.known[1])
         if value is not None and better and self.inner.met(selected, hits):
-            own = [segment.choice(place, self.within) for segment, place in chosen]
-            choice = np.concatenate(own)
+            ends = ((one.steps, place % one.selected.size) for one, place in chosen)
+            choice = np.concatenate([steps.choice(end, self.within) for steps, end in ends])
             self.known, self.value = (choice, selected, hits), value
 
 
@@ -274,21 +266,22 @@ def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -
     own = [points.of_level(level) for level in levels]
     chain = np.concatenate([np.arange(one.start, one.stop) for one in own])
     level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
-    added = [
+    more_rows, more_hits = (
         np.concatenate([np.diff(counts[one], prepend=0) for one in own])
         for counts in (points.selected, points.true_positives)
-    ]
+    )
+    steps = prefixes.Blocks(more_rows, more_hits, level, chain)
     if len(own) > 1:
         blocks = prefixes.isotonic_blocks(points)
         ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
         by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
         block = by_point[np.searchsorted(blocks.point[by_point], chain)]
         order = np.argsort(block, kind="stable")
-        chain, level, added = chain[order], level[order], [one[order] for one in added]
+        steps = steps.ordered(order)
         corners = np.append(0, np.searchsorted(block[order], ends, side="right"))
-    selected, hits = (np.append(0, np.cumsum(one)) for one in added)
+    selected, hits = (np.append(0, total) for total in steps.totals)
     counted = goal.counted(selected, hits)
-    return Segment(selected, hits, counted, whole, chain, level, corners)
+    return Segment(selected, hits, counted, whole, steps, corners)
 
 
 def least_of(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
