@@ -20,8 +20,9 @@ HEADER = """# Commands
 
 <!-- Written by `make docs` from the application; edit the help texts there. -->
 
-Exit codes: 0 done; 1 a gate failed, or `export --check` found a difference; 2 usage; 3 bad data; 4 infeasible; 5 environment (worth
-another try); 70 internal error; 130 interrupted; 143 terminated; 141 broken pipe.
+Exit codes: 0 done; 1 a gate failed, or `export --check` found a difference; 2 usage; 3 bad data; 4
+infeasible; 5 environment (worth another try); 70 internal error; 130 interrupted; 143 terminated;
+141 broken pipe.
 """
 
 

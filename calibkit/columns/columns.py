@@ -104,6 +104,12 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return int(self.score.size if self.times is None else self.times.sum())
 
     @property
+    def repeats(self) -> Floats | None:
+        """How often each row stands there, were rows written out: 1 for any that stands for others."""
+        weight = self.weight
+        return weight if weight is None or not self.options.sampled else np.sign(weight)
+
+    @property
     def labels(self) -> UInt8s:
         """The labels, of rows that are read with them."""
         assert self.label is not None

@@ -261,8 +261,9 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
-    """Return a column that has a value in every row."""
+    """Return a column that has a single value in every row."""
     readers.refuse_missing(column, where, empty=True)
+    readers.refuse_lists(column, where)
     return column
 
 

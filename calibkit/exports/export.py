@@ -130,9 +130,8 @@ class Agreement(Struct, frozen=True):
     rows: int  # those of the file, and those made, compared in all columns
     made_rows: int
     different: int  # how many of them differ
-    largest_difference: (
-        float  # the largest distance of two numbers, relative where they are above 1
-    )
+    #: The largest distance of two numbers, relative where they are above 1.
+    largest_difference: float
     examples: tuple[str, ...]  # the first differences, in words
 
     @property

@@ -145,7 +145,9 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
 def _need_file(name: str) -> None:
     path = Path(name)
     if not path.exists():
-        known = os.listdir(path.parent) if path.parent.is_dir() else []  # noqa: PTH208 (names)
+        known: list[str] = []
+        with suppress(OSError):  # a folder that is not there, or may not be listed
+            known = os.listdir(path.parent)  # noqa: PTH208 (names)
         raise MissingFileError.of(name, f"no such file{nearest(path.name, known)}; check the path")
 
 

@@ -82,12 +82,13 @@ def places(view: View, ends: Int64s) -> Int64s:
     return np.searchsorted(ends, entries(view), side="right").astype(np.int64)
 
 
-def independent(view: View, ends: Int64s) -> Floats:
+def independent(view: View, ends: Int64s, *, grouped: bool = True) -> Floats:
     """Return how many independent rows a row of each stretch of the tally is worth: at most 1.
 
     It is the variance that the sum of a stretch's residuals would have, were its rows independent,
     over the one it has.  Of rows that belong together it counts only how they vary together within
-    the stretch: those that lie in different bins do not make the gap of one of them noisier.
+    the stretch: those that lie in different bins do not make the gap of one of them noisier.  Not
+    `grouped` it is that of weights alone.
     """
     sample, probability, parts = view.sample, view.probability, ends.size
     if probability is None or not view.by_rows:
@@ -101,7 +102,7 @@ def independent(view: View, ends: Int64s) -> Floats:
     own = residual * weight
     alone = exact_group_sums(own, part, parts, times=residual)
     sums, part_of = own, part
-    if sample.group is not None:
+    if grouped and sample.group is not None:
         pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
         sums, part_of = group_sums(own, place), pairs % parts
     together = exact_group_sums(sums, part_of, parts, times=sums)

@@ -306,12 +306,12 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
 
 
 def _risks(view: View) -> pl.DataFrame:
-    p = probabilities(view).astype(np.float64)
+    read = probabilities(view)
+    p = read.astype(np.float64)
     says, count = p >= 0.5, view.count.astype(np.int64)
     wrong = np.where(says, count - view.positive, view.positive).astype(np.int64)
-    near = np.maximum(p, 1.0 - p).round(
-        15
-    )  # 0.18 is as sure as 0.82, but for the last bit of 1 - p
+    # 0.18 is as sure as 0.82, but for the last bit of 1 - p.
+    near = np.maximum(p, 1.0 - p).round(15 if read.dtype == np.float64 else 7)
     sure, place = np.unique(-near, return_inverse=True)
     rows, errors = np.zeros((2, sure.size), np.int64)
     np.add.at(rows, place, count)

@@ -77,8 +77,12 @@ def test_what_has_no_decision_curve_is_refused(made: Path, invoke: Invoke, tmp_p
     assert invoke("evaluate", rows, "--decision-curve", rows, "-o", tmp_path / "m.json").code == 2
 
 
-def test_scores_as_sure_of_either_class_are_taken_together(invoke: Invoke, tmp_path: Path) -> None:
-    rows = write(pl.DataFrame({"score": [0.18, 0.82], "label": [1, 1]}), tmp_path / "rows.csv")
+@pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
+def test_scores_as_sure_of_either_class_are_taken_together(
+    kind: type[pl.DataType], invoke: Invoke, tmp_path: Path
+) -> None:
+    scores = pl.Series("score", [0.1, 0.9, 0.1, 0.9], dtype=kind)
+    rows = write(pl.DataFrame([scores, pl.Series("label", [1, 1, 1, 1])]), tmp_path / "r.parquet")
     done = invoke(
         "plot", "risk-coverage", rows, "-o", tmp_path / "r.svg", "--data", tmp_path / "r.csv"
     )

@@ -469,3 +469,35 @@ def test_bins_that_levels_share_are_not_open_below(method: str) -> None:
         model = ck.fit_boundary(rows_, precision=0.9, method=method, folds=0, **fitted)
         found = model.apply(score=[0.2, 0.2], uncertainty=[1.0, 2.0])
         assert found.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    "line", ["boundary --precision 0.7 --method st", "hetcal --features feature"]
+)
+def test_blocks_of_time_do_not_hang_on_the_scale_of_sampling_weights(
+    line: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    day = pl.int_range(pl.len())
+    weight = pl.when(day % 9 == 0).then(180.0).when(day < 100).then(20.0).otherwise(1.0)
+    whole = rows.with_columns(day=day, feature=day % 3, weight=weight)
+    command, *more = line.split(" ", 1)
+    found = []
+    for name, frame in (("one", whole), ("half", whole.with_columns(pl.col("weight") / 2))):
+        file, out = write(frame, tmp_path / f"{name}.parquet"), tmp_path / f"{name}.json"
+        weights = "--weight weight --weight-kind sampling --time day --seed 1 -o"
+        invoke(command, file, *more, weights, out)
+        checked = json.loads(out.read_text())["fit"]["cross_validated"]
+        checked.pop("by_depth", None)
+        found.append(checked)
+    assert found[0] == pytest.approx(found[1])
+
+
+@pytest.mark.parametrize("more", [(), ("--partial",)])
+def test_groups_of_lists_are_refused(
+    more: tuple[str, ...], rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    lists = rows.with_columns(user=pl.concat_list(pl.int_range(pl.len())))
+    file = write(lists, tmp_path / "lists.parquet")
+    name = "m.state" if more else "m.json"
+    ended = invoke("evaluate", file, "--groups user --metrics auc", *more, "-o", tmp_path / name)
+    ended.refused(3, "holds several values")

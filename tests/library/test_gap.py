@@ -103,6 +103,16 @@ def test_the_least_of_a_function_is_found(at: float) -> None:
     assert where == pytest.approx(at, abs=1e-5) and least == pytest.approx(0.0, abs=1e-5)
 
 
+def test_a_choice_of_positives_alone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks, look = [], gap._Search.look
+    monkeypatch.setattr(gap._Search, "look", lambda *given_: looks.append(given_) or look(*given_))
+    rows = [(score, level, int(score >= 300), 1) for score in range(600) for level in range(3)]
+    tally = tally_of(rows)
+    found = gap.find(tally, goal_of(tally, ("capacity", "0.3", "recall", "0.05")))
+    assert found.selected == found.true_positives == 540
+    assert len(looks) < 300
+
+
 @given(ROWS, ASKED)
 def test_the_optimum_is_that_of_the_enumeration(
     rows: list[Row], asked: tuple[str, str, str, str]

@@ -557,5 +557,10 @@ def test_debiased_errors_know_how_unequal_sampling_weights_are() -> None:
         sample = Sample(score=score, label=label, weight=np.where(heavy, 10.0, 1.0))
         data = view(sample, weighted=True, weight_kind="sampling", bins=5)
         found.append(registry.compute(data, ["ece_debiased"])["ece_debiased"] or 0.0)
+    grouped = replace(sample, weight=np.ones(600), group=np.arange(600) // 3)
+    alone = view(replace(sample, weight=None), bins=5)
+    equal = view(grouped, weighted=True, weight_kind="sampling", bins=5)
+    one, other = (registry.compute(own, ["ece_debiased"]) for own in (alone, equal))
+    assert one["ece_debiased"] == pytest.approx(other["ece_debiased"])
     # Calibrated scores have none in about half of all files; by equal weights nine in ten had some.
     assert np.mean(np.array(found) > 0.0) < 0.65

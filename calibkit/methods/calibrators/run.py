@@ -248,7 +248,7 @@ class _Given(Struct, frozen=True, dict=True):
         else:
             part = random_parts(self.columns, parts, seed)
         if time is not None:
-            block = time_parts(rows.other(time), FOLDS + 1, rows.finder, rows.weight)
+            block = time_parts(rows.other(time), FOLDS + 1, rows.finder, rows.repeats)
             part = np.where(part < FOLDS, block, MOST_PARTS).astype(np.uint8)
         return self.counted(part)
 

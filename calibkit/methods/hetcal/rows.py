@@ -288,7 +288,7 @@ class Reader(Struct, frozen=True):
             numbers = (absent if one else own for one, own in zip(text, window.values, strict=True))
             summaries.add([linear, *numbers], hashes)
             if options.time is not None:
-                times.add(data.other(options.time), data.finder, data.weight)
+                times.add(data.other(options.time), data.finder, data.repeats)
             if options.groups is not None:
                 group_parts(data.other(options.groups), FOLDS, options.seed, data.finder)
         if known is not None:

@@ -239,7 +239,7 @@ def _folds(rows: HetcalRows, options: HetcalOptions) -> tuple[Folds | None, list
     folds = replace(folds, part=np.where(weighs, folds.part, folds.part[weighs.argmax()]))
     if rows.count < 2 * FOLDS or min(hits, rows.count - hits) < 2:
         why = f"{hits} positive of {rows.count} rows are"
-    elif len(folds.present) < 2 + folds.forward:
+    elif len(folds.present) < _FEWEST_FOLDS:
         column = f"the values of column {options.groups or options.time!r}"
         why = f"{rows.count} rows are" if rows.folds is None else f"{column} are"
     said = f"{why} too few for {FOLDS} folds: nothing is chosen or checked by cross-validation"

@@ -121,7 +121,7 @@ def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> UInt8
     if options.groups is not None:
         return group_parts(rows.other(options.groups), parts, options.seed, rows.finder)
     if options.time is not None:
-        return time_parts(rows.other(options.time), parts, rows.finder, rows.weight)
+        return time_parts(rows.other(options.time), parts, rows.finder, rows.repeats)
     return None
 
 

@@ -180,7 +180,7 @@ class _Search:
         ranges = [self.bounded(0, len(self.rates) - 1, 0.5)]
         for _ in range(MOST_RANGES):
             reached = -ranges[0][0] if ranges else -np.inf
-            if reached < self.value or reached == -np.inf:  # as good a choice may have fewer rows
+            if reached < self.value or reached == -np.inf or self.final(reached):
                 break
             least, first, last, slope = heapq.heappop(ranges)
             if first == last:
@@ -193,6 +193,11 @@ class _Search:
         ceiling = max(self.value, self.open, -ranges[0][0] if ranges else -np.inf)
         choice, selected, hits = self.known
         return prefixes.Solution(choice, selected, hits, ceiling == self.value, ceiling)
+
+    def final(self, reached: float) -> bool:
+        """Tell whether no choice as good as the known one, of positives alone, has fewer rows."""
+        _, selected, hits = self.known
+        return reached == self.value and self.inner.bounded != "recall" and selected == hits
 
     def bounded(self, first: int, last: int, slope: float) -> Range:
         """Return a range of rates with its bound: the least of the relaxations over all multipliers."""
