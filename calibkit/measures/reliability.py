@@ -256,9 +256,9 @@ def debiased_calibration_error(view: View) -> float | None:
     if found is None:
         return None
     terms = []
-    shares = (
-        independent(view, found.ends, grouped=False) if view.sampled else np.ones(found.ends.size)
-    )
+    shares = np.ones(found.ends.size)
+    if view.settings.weight_kind == "sampling":
+        shares = independent(view, found.ends, grouped=False)[::-1]  # from the lowest bin on
     for (count, rate, gap), share in zip(found.gaps(), shares[found.count > 0], strict=True):
         rows = view.rows_each * count
         if rows > 1:
