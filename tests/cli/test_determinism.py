@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from calibkit_cli import main
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke
 
@@ -138,3 +139,14 @@ def test_processes_give_the_same_bytes(tmp_path: Path, command: Callable[..., An
         assert done.returncode == 0
         found.add(done.stdout)
     assert len(found) == 1
+
+
+@pytest.mark.parametrize(("numpy", "name"), [("2.0.2", "AVX512_SKX"), ("2.4.1", "X86_V4")])
+def test_wide_instructions_are_off_by_the_name_that_numpy_has(
+    numpy: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "version", lambda _: numpy)
+    monkeypatch.setattr(main.platform, "machine", lambda: "x86_64")
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    main.same_numbers()
+    assert name in os.environ["NPY_DISABLE_CPU_FEATURES"].split()

@@ -341,13 +341,19 @@ def test_decimal_commas_leave_other_columns_as_they_are_written(
     assert levels[1].startswith("0.5,1,01067,")
 
 
-def test_apply_leaves_labels_as_they_are_written(
-    model: Path, tmp_path: Path, invoke: Invoke
+def test_apply_leaves_labels_and_values_as_they_are_written(
+    model: Path, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
     file = tmp_path / "labels.csv"
     file.write_text("score,label\n0.5,TRUE\n0.6,0.0\n")
     found = invoke("apply", model, file, "-o", "-").stdout.decode().splitlines()
     assert found[1].startswith("0.5,TRUE,") and found[2].startswith("0.6,0.0,")
+    amounts = write(rows.with_columns(amount=pl.col("score") * 100), tmp_path / "amounts.csv")
+    boundary = tmp_path / "boundary.json"
+    invoke("boundary", amounts, "--precision 0.6 --method st --value amount -o", boundary)
+    file.write_text("score,amount\n0.5,1.50\n")
+    found = invoke("apply", boundary, file, "-o", "-").stdout.decode().splitlines()
+    assert found[1].startswith("0.5,1.50,")
 
 
 @pytest.mark.parametrize("words", ["show", "gate --fail-if a<1", "export --to sql"])
@@ -387,7 +393,7 @@ def test_groups_are_the_same_as_numbers_and_as_text(
             "--partial",
         )
         content = json.loads(out.read_text())
-        found.append(content["metrics"])
+        found.append((content["metrics"], content["intervals"]))
     assert found[0] == found[1]
     states = [tmp_path / f"{name}.state" for name in ("text.parquet", "numbers.csv")]
     ended = invoke("merge", *states, "-o", tmp_path / "both.json")
@@ -501,3 +507,20 @@ def test_groups_of_lists_are_refused(
     name = "m.state" if more else "m.json"
     ended = invoke("evaluate", file, "--groups user --metrics auc", *more, "-o", tmp_path / name)
     ended.refused(3, "holds several values")
+
+
+def test_values_that_are_all_one_are_rows_in_segments_too(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+) -> None:
+    day = pl.int_range(pl.len())
+    whole = rows.with_columns(day=day, part=day % 2, amount=1.0)
+    file, found = write(whole, tmp_path / "rows.parquet"), []
+    for more in ((), ("--value", "amount")):
+        words = "--precision 0.6 --method st --by part --bound each --time day -o"
+        invoke("boundary", file, *more, words, tmp_path / "m.json")
+        found.append(json.loads((tmp_path / "m.json").read_text())["fit"]["cross_validated"])
+    # Judged rows are taken to be worth their share of all; no fit judges the first block of time.
+    judged = rows["label"][100:].mean() / rows["label"].mean()
+    plain, valued = (one["recall"] for one in found)
+    assert valued == pytest.approx(plain * judged)
+    assert found[0]["precision"] == found[1]["precision"]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,12 +107,38 @@ def test_the_least_of_a_function_is_found(at: float) -> None:
 
 def test_a_choice_of_positives_alone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     looks, look = [], gap._Search.look
-    monkeypatch.setattr(gap._Search, "look", lambda *given_: looks.append(given_) or look(*given_))
-    rows = [(score, level, int(score >= 300), 1) for score in range(600) for level in range(3)]
+    monkeypatch.setattr(gap._Search, "look", lambda *given_: looks.append(1) or look(*given_))
+    random = np.random.default_rng(200)
+    rows = [
+        (int(score), level, int(score >= 100 + 20 * level), 1)
+        for level in range(3)
+        for score in random.permutation(200)[:100]
+    ]
     tally = tally_of(rows)
     found = gap.find(tally, goal_of(tally, ("capacity", "0.3", "recall", "0.05")))
-    assert found.selected == found.true_positives == 540
-    assert len(looks) < 300
+    assert found.selected == found.true_positives == 90
+    assert len(looks) < 10
+
+
+@pytest.mark.parametrize(
+    ("seed", "bound", "most", "wanted"),
+    [
+        (525, {"recall": 0.2}, "fpr:0.06", (16, 8)),
+        (595, {"capacity": 0.42}, "recall:0.16", (25, 16)),
+    ],
+)
+def test_of_equal_boundaries_the_canonical_one_is_found(
+    seed: int, bound: dict[str, float], most: str, wanted: tuple[int, int]
+) -> None:
+    random = np.random.default_rng(seed)
+    size = int(random.integers(20, 70))
+    score = random.random(size).round(int(random.integers(1, 3)))
+    part = random.integers(0, int(random.integers(2, 4)), size)
+    label = (random.random(size) < score * 0.8 + 0.05 * part).astype(int)
+    frame = pl.DataFrame({"score": score, "label": label, "part": part})
+    asked: dict[str, Any] = {"method": "exact", "folds": 0, "by": "part", "max_gap": most}
+    seen = ck.fit_boundary(frame, **asked, **bound).fit.in_sample
+    assert (seen.selected, seen.true_positives) == wanted
 
 
 @given(ROWS, ASKED)

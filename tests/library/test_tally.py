@@ -113,18 +113,18 @@ def test_dealing_keeps_every_row(data: list[tuple], parts: int, kept: int, seed:
 def test_entries_of_coarser_levels_are_those_counted_over_them(
     data: list[tuple], width: int, copies: int
 ) -> None:
-    given_ = columns(data * copies, np.float64)
+    fine = columns(data * copies, np.float64)
+    del fine["weight"]
     places = (np.arange(LEVELS) // width).astype(np.uint16)
-    coarse = given_ | {"level": places[given_["level"]]}
-    levels = int(places[-1]) + 1
+    coarse, levels = fine | {"level": places[fine["level"]]}, int(places[-1]) + 1
     gain = np.arange(len(data) * copies) % 5 - 2
-    found = count_rows(**given_, levels=LEVELS, gain=gain).coarser(places, levels).merged()
-    wanted = count_rows(**coarse, levels=levels, gain=gain)
-    assert entries(found) == entries(wanted)
-    assert found.gain.tolist() == wanted.gain.tolist()
-    assert found.worth.tolist() == wanted.worth.tolist()
-    plain = count_rows(**given_, levels=LEVELS).coarser(places, levels).merged()
-    assert entries(plain) == entries(wanted)
+    weight = np.arange(1.0, gain.size + 1)
+    for more in ({}, {"gain": gain}, {"weight": weight, "sampled": True}):
+        found = count_rows(**fine, levels=LEVELS, **more).coarser(places, levels).merged()
+        wanted = count_rows(**coarse, levels=levels, **more)
+        assert entries(found) == entries(wanted)
+        for name in ("gain", "worth", "squares"):
+            assert getattr(found, name).tolist() == getattr(wanted, name).tolist()
 
 
 @given(rows, st.integers(1, 6))
