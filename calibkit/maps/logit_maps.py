@@ -217,8 +217,9 @@ def window_reader(options: RaterOptions) -> Callable[[Source], tuple[RaterRows, 
             name = match_columns(window, options.probs[0], "--probs").columns[0]
             lists = pl.Series(name, matrix.tolist())
             rows.where.refuse(lists, None, *odd_length(width[0]))
-        for place, name in enumerate(options.others):
-            features[:, place] = numeric_column(rows.others[name], rows.where)
+        columns = [numeric_column(rows.others[name], rows.where) for name in options.others]
+        for part in blocks(matrix.shape[0] if columns else 0, _BLOCK_ROWS):
+            np.stack([column[part] for column in columns], axis=1, out=features[part])
         return rows, features
 
     return read

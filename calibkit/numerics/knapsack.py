@@ -12,7 +12,7 @@ minimal algorithm for the multiple-choice knapsack problem, 1995).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from msgspec import Struct
@@ -22,6 +22,10 @@ from calibkit_kernels import knapsack as kernels
 
 #: Beyond this many combinations in one level the search gives up and says so.
 STATE_CAP = 4_000_000
+#: Points of a level that are looked at together: few enough to stay in the cache.
+_STRETCH = 16_384
+#: Numbers of positives are looked up where there are at most so many for each total.
+_SPARSE = 16
 
 
 class Window(Struct, frozen=True):
@@ -58,14 +62,15 @@ class Relaxation:
         a level may also take none of its points, which has the value 0.
         """
         self.selected, self.true_positives, offsets, ends = prefixes
-        self.starts, self.empty = offsets, empty
-        values: list[Floats] = [
-            self.true_positives[low:high] - slope * self.selected[low:high]
-            for low, high in zip(offsets, ends, strict=False)
+        self.slope, self.empty = slope, empty
+        self._levels = list(zip(offsets.tolist(), ends.tolist(), strict=False))
+        #: The largest value of each stretch of a level: most hold nothing that is near the best.
+        self._largest = [
+            np.array([self._values(own).max() for own in self._stretches(level)])
+            for level in range(ends.size)
         ]
         least = 0.0 if empty else -np.inf
-        self.best = [float(own.max(initial=least)) for own in values]
-        self.losses = [best - own for best, own in zip(self.best, values, strict=True)]
+        self.best = [float(own.max(initial=least)) for own in self._largest]
         self.most = float(np.sum(self.best))
         # A value carries the rounding of its two terms; a band wider by that much misses nothing.
         last = ends[ends > offsets[: ends.size]] - 1
@@ -74,11 +79,24 @@ class Relaxation:
 
     def near(self, level: int, budget: float) -> tuple[Int64s, Floats]:
         """Return the points of a level that lose at most so much, and what they lose; -1: none."""
-        near = np.flatnonzero(self.losses[level] <= budget)
-        points, losses = self.starts[level] + near, self.losses[level][near]
-        if self.empty and self.best[level] <= budget:
-            points, losses = np.append(-1, points), np.append(self.best[level], losses)
-        return points, losses
+        best = self.best[level]
+        taken = int(self.empty and best <= budget)
+        points, losses = [np.full(taken, -1)], [np.full(taken, best)]
+        for own, largest in zip(self._stretches(level), self._largest[level], strict=True):
+            if best - largest <= budget:
+                lost = best - self._values(own)
+                places = np.flatnonzero(lost <= budget)
+                points.append(own.start + places)
+                losses.append(lost[places])
+        return np.concatenate(points), np.concatenate(losses)
+
+    def _stretches(self, level: int) -> Iterator[slice]:
+        first, end = self._levels[level]
+        return (slice(at, min(at + _STRETCH, end)) for at in range(first, end, _STRETCH))
+
+    def _values(self, own: slice) -> Floats:
+        found: Floats = self.true_positives[own] - self.slope * self.selected[own]
+        return found
 
 
 def pareto_band(
@@ -95,7 +113,7 @@ def pareto_band(
     None is returned where a level needs more combinations than `cap`.
     """
     slack = relaxed.rounding
-    levels = [_near(relaxed, level, budget + slack, window) for level in range(len(relaxed.losses))]
+    levels = [_near(relaxed, level, budget + slack, window) for level in range(len(relaxed.best))]
     # The level with most points comes last: its combinations are limited by the window alone.
     order = sorted(range(len(levels)), key=lambda level: levels[level][0].size)
     # The least and the most that the levels after each one can add to the value.
@@ -131,9 +149,14 @@ def pareto_band(
 
 def undominated(totals: Int64s) -> Int64s:
     """Return which totals (rows, positives) no other dominates, by falling positives."""
-    order = np.lexsort((totals[:, 0], -totals[:, 1]))
-    least = np.minimum.accumulate(totals[order, 0])
-    return order[np.diff(least, prepend=least[:1] + 1) < 0]
+    if not len(totals):
+        return np.empty(0, np.int64)
+    rank = totals[:, 1] - totals[:, 1].min()
+    if rank.max() > _SPARSE * rank.size:
+        rank = np.unique(rank, return_inverse=True)[1]
+    fewest = np.empty(int(rank.max()) + 1, np.int64)
+    size = kernels.undominated(np.ascontiguousarray(totals[:, 0]), rank, fewest)
+    return fewest[::-1][:size]
 
 
 def _near(

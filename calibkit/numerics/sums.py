@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers, blocks
-from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range
+from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range, sum_in_parts
 
 #: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.
 BLOCK = 131_072
@@ -33,6 +33,9 @@ _NOT_FINITE = 2047
 _PRODUCT_PARTS = 54
 #: Numbers that bins take for certain before they are emptied into a Python integer.
 _MOST_ADDED = 1 << 30
+#: What is added in three parts has bins of at most so many rows, and numbers of a part so many bits;
+#: of so many numbers a part does not overflow, and of such a base no sum on the way to it.
+_WIDEST, _PART_BITS, _MOST_IN_PARTS, _HIGHEST_BASE = 70, 41, 1 << 22, 800
 #: The second column of a plain sum.
 NO_FACTORS = np.empty(0, np.int64)
 
@@ -118,6 +121,12 @@ def _sums_of(
     columns = _checked(values, times)
     base, width = _window(columns)
     first, second = (*columns, NO_FACTORS)[:2]
+    if times is None and groups == 1 and width <= _WIDEST and base <= _HIGHEST_BASE:
+        units = [math.ldexp(1.5, base + 52 + part * _PART_BITS) for part in range(3)]
+        parts = added(
+            [sum_in_parts(first[own], *units) for own in blocks(first.size, _MOST_IN_PARTS)]
+        )
+        return base, [sum(part << place * _PART_BITS for place, part in enumerate(parts))]
     totals = [0] * groups
     for own in blocks(first.size, _MOST_ADDED):
         bins = np.zeros((groups, width, 2), np.int64)

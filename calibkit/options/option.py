@@ -130,7 +130,7 @@ def option(what: str = "", metavar: str | None = None, *, default: Any = None, *
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Options:
     """What was asked for: the base of every class of options.
 
@@ -141,7 +141,8 @@ class Options:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True, kw_only=True)(cls)
+        # What no class of options needs would take time to make, at every start.
+        dataclass(frozen=True, kw_only=True, eq=False, repr=False)(cls)
 
     def __post_init__(self) -> None:
         for option in options_of(type(self)):

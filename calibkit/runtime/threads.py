@@ -16,6 +16,10 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+#: Rows on which one thread is as fast as two.
+_FEW = 2**17
+
+
 def thread_count(wanted: int | None) -> int:
     """Return the number of threads wanted: at most, and by default, one a processor of this process."""
     if wanted is not None:
@@ -23,6 +27,14 @@ def thread_count(wanted: int | None) -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def threads_for(rows: int, threads: int) -> int:
+    """Return how many threads work on so many rows, or distinct rows: one where they are few.
+
+    What kernels take of them is then less than what the interpreter takes, which threads share.
+    """
+    return threads if rows > _FEW else 1
 
 
 def later(threads: int, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Callable[[], R]:

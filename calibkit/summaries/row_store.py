@@ -325,7 +325,8 @@ class RowStore:
             order = _order(whole("hash"), whole("score") if self._ordered else None)
             begin, end = end, end + order.size
             for name, column in found.items():
-                column[begin:end] = whole(name)[order]
+                # By "clip", since the other modes make a copy first.
+                np.take(whole(name), order, axis=0, out=column[begin:end], mode="clip")
         found["key"] = found.pop("hash")
         kernels.number_rows(found["key"])
         return found

@@ -75,6 +75,7 @@ def load(code: Code, name: str) -> Callable[..., Any]:
     return run
 
 
+@cache
 def _unpickled(data: int, size: int, _: int) -> object:
     """Return an object that code brings along: the class of arrays, where it returns one."""
     return pickle.loads(ctypes.string_at(data, size))

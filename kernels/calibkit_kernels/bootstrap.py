@@ -18,6 +18,7 @@ from ._jit import kernel
 from .arrays import Floats, Int64s
 from .distributions import normal_cdf, normal_density
 from .draws import uniform
+from .elementary import log_of
 from .rates import pool_rates
 
 #: From this mean on a Poisson number is drawn as a rounded normal one, corrected for skewness.
@@ -52,16 +53,31 @@ def poisson(mean: float, key: np.uint64, place: int) -> float:
             break
     if not 0.0 < square < 1.0:
         return mean
-    z = x * math.sqrt(-2.0 * math.log(square) / square)
-    number = math.floor(mean + math.sqrt(mean) * z + (z * z - 1.0) / 6.0 + 0.5)
-    return max(0.0, float(number))
+    return _rounded_normal(mean, x, square)
+
+
+@kernel
+def _rounded_normal(mean: float, x: float, square: float) -> float:
+    """Return the number of a mean from 24 on that a point (x, y) of the unit disc stands for.
+
+    `square` is ``x^2 + y^2``, above 0 and below 1.
+    """
+    z = x * math.sqrt(-2.0 * log_of(square) / square)
+    number = np.floor(mean + math.sqrt(mean) * z + (z * z - 1.0) / 6.0 + 0.5)
+    return 0.0 if number < 0.0 else number
 
 
 @kernel
 def draw_numbers(mean: Floats, key: np.uint64, out: Floats) -> None:
     """Write a Poisson number for each mean."""
+    for i in range(mean.size):  # those of a first attempt, several at once
+        x = 2.0 * uniform(key, 64 * i) - 1.0
+        y = 2.0 * uniform(key, 64 * i + 1) - 1.0
+        square = x * x + y * y
+        out[i] = _rounded_normal(mean[i], x, square) if 0.0 < square < 1.0 else np.nan
     for i in range(mean.size):
-        out[i] = poisson(mean[i], key, i)
+        if mean[i] < _MANY or out[i] != out[i]:
+            out[i] = poisson(mean[i], key, i)
 
 
 @kernel

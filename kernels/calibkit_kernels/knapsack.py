@@ -38,6 +38,28 @@ def near_pairs(states: Floats, points: Floats, limits: Floats, out: Int64s) -> i
     return pairs
 
 
+@kernel
+def undominated(rows: Int64s, rank: Int64s, fewest: Int64s) -> int:
+    """Return how many totals no other dominates; the end of `fewest` has them, by rising rank.
+
+    Of one rank the total of fewest rows is kept, of equals the first.  `fewest` has room for an index
+    for each rank.
+    """
+    fewest[:] = -1
+    for i in range(rows.size):
+        known = fewest[rank[i]]
+        if known < 0 or rows[i] < rows[known]:
+            fewest[rank[i]] = i
+    kept, least = fewest.size, 0
+    for place in range(fewest.size - 1, -1, -1):  # from the end: what is read is not yet written
+        own = fewest[place]
+        if own >= 0 and (kept == fewest.size or rows[own] < least):
+            kept -= 1
+            least = rows[own]
+            fewest[kept] = own
+    return fewest.size - kept
+
+
 UNREACHABLE = -(2**62)
 
 #: Values worked on at a time: both sides of the inner loop stay in the first-level cache.

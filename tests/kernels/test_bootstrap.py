@@ -57,6 +57,8 @@ def test_numbers_depend_on_key_and_place_alone() -> None:
     kernels.draw_numbers(mean, np.uint64(1), one)
     kernels.draw_numbers(mean[:7].copy(), np.uint64(1), two[:7])
     assert (one[:7] == two[:7]).all()
+    each = [kernels.poisson(own, np.uint64(1), place) for place, own in enumerate(mean)]
+    assert one.tolist() == each
     kernels.draw_numbers(mean, np.uint64(2), two)
     assert (one != two).any()
     assert [kernels.poisson(mean[i], np.uint64(1), i) for i in range(30)] == one.tolist()

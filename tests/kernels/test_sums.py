@@ -41,6 +41,27 @@ def test_bits_are_placed_whole(place: int, mantissa: int, sign: int) -> None:
     assert naive.bins_value(bins, 0) == (-1 if sign else 1) * mantissa * 2**place
 
 
+@given(
+    st.integers(-1074, 800),
+    st.lists(st.tuples(st.integers(1 - 2**53, 2**53 - 1), st.integers(0, 69)), max_size=12),
+)
+def test_three_parts_are_the_sum(unit: int, values: list[tuple[int, int]]) -> None:
+    numbers = np.array([math.ldexp(mantissa, unit + shift) for mantissa, shift in values])
+    low, middle, high = (math.ldexp(1.5, unit + 52 + 41 * part) for part in range(3))
+    ones, fine, coarse = kernels.sum_in_parts(numbers.view(np.int64), low, middle, high)
+    total = int(ones) + (int(fine) << 41) + (int(coarse) << 82)
+    assert total * Fraction(2) ** unit == naive.exact_sum(numbers.tolist())
+
+
+@given(
+    st.lists(st.one_of(st.floats(-8.0, 8.0), st.sampled_from([0.0, TINY, 2.0**70])), max_size=12)
+)
+def test_sums_of_a_few_magnitudes_are_exact(values: list[float]) -> None:
+    total = ExactSum()
+    total.add(np.array(values))
+    assert total.fraction == naive.exact_sum(values)
+
+
 @given(lists.filter(lambda values: abs(naive.exact_sum(values)) < 2**1023))
 def test_a_sum_is_rounded_once(values: list[float]) -> None:
     assert exact_sum(np.array(values)) == float(naive.exact_sum(values))

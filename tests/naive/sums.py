@@ -11,6 +11,7 @@ TWINS = {
     "add_float": "exact_sum",
     "add_product": "exact_sum_products",
     "add_columns": "exact_group_sums",
+    "sum_in_parts": "exact_sum",
     "exponent_range": "exponent_range",
     "split_squares": "square",
     "squares_about_mean": "squares_about_mean",

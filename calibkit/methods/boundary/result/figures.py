@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -28,6 +27,7 @@ from calibkit.methods.boundary.solvers.three_way import ThreeWay
 from calibkit.numerics.confusion import Cells, slopes
 from calibkit.numerics.sums import added
 from calibkit.options.objective import Gap, Target
+from calibkit.runtime.threads import in_order, threads_for
 from calibkit.summaries.tally import Tally
 
 #: The gaps between segments whose price is told, in shares of the one that was asked for.
@@ -128,8 +128,8 @@ def cross_validate(dealt: Tally, planned: Plan, goal: Goal) -> Validation:
         return Judged(rows, positives, *held_out(dealt, fold, found))
 
     judged_folds = range(forward, parts)
-    with ThreadPoolExecutor(min(options.workers, options.folds)) as pool:
-        judged = tuple(pool.map(judge, judged_folds))
+    threads = threads_for(dealt.score.size, options.workers)
+    judged = tuple(in_order(threads, judge, judged_folds))
     counted = added([fold[2:] for fold in judged])
     pooled = goal_of(totals[forward:])
     error = standard_error(
