@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from math import isfinite
+from os import PathLike
 from typing import Any, Literal, Self, cast
 
 from calibkit.errors import ModelError, UsageError
@@ -23,9 +24,11 @@ def edges_of(value: Any, flag: str) -> tuple[float, ...]:
     name = flag
     if isinstance(value, Model):
         value = value.as_dict().get("uncertainty_edges")
-    elif not isinstance(value, list | tuple):
+    elif isinstance(value, str | PathLike):
         name = str(value)
         value = _read(name)
+    elif hasattr(value, "tolist"):  # an array
+        value = value.tolist()
     numbers = isinstance(value, list | tuple) and len(value) > 0
     numbers = numbers and all(isinstance(one, int | float) and isfinite(one) for one in value)
     if not numbers or not all(one <= other for one, other in pairwise(value)):

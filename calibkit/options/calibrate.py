@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 from typing import Any, Final, Literal
@@ -31,9 +31,9 @@ Penalties = float | tuple[float, float] | Literal["cv"]
 
 def penalties(value: Any, flag: str) -> tuple[float, float] | Literal["cv"]:
     """Return one or two penalties as two, or ``"cv"``."""
-    if value == "cv":
+    several = not isinstance(value, str) and hasattr(value, "__len__")
+    if not several and value == "cv":
         return "cv"
-    several = isinstance(value, Sequence) and not isinstance(value, str)
     parts = value if several else str(value).split(",")
     try:
         numbers = [float(part) for part in parts]

@@ -94,8 +94,8 @@ class Option(Struct, frozen=True, kw_only=True):
             return one_of(get_args(self.kind), value, self.flag)
         if self.kind in (int, float):
             return self._number(value)
-        if self.kind is str and isinstance(value, PathLike):
-            return fspath(value)
+        if self.kind is str and isinstance(value, str | PathLike):
+            return str(fspath(value))  # numpy has texts of its own, which no state holds
         if self.kind in (str, bool) and not isinstance(value, self.kind):
             what = "a string" if self.kind is str else "True or False"
             raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
@@ -248,7 +248,7 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
         return tuple(filter(None, map(str.strip, value.split(","))))
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"{flag} is {value!r}; expected a name, or a list of names.")
-    return tuple(value)
+    return tuple(map(str, value))
 
 
 def inside(value: Any, flag: str, expected: str = "a number above 0 and below 1") -> Bound:
@@ -273,7 +273,7 @@ def tagged(value: Mapping[str, str] | Sequence[str], flag: str) -> dict[str, str
         for key, own in value.items():
             if not isinstance(key, str) or not isinstance(own, str) or not key:
                 raise UsageError(f"tags: {key!r}: {own!r} is not a pair of strings.")
-        return dict(value)
+        return {str(key): str(own) for key, own in value.items()}
     found: dict[str, str] = {}
     for text in value:
         key, sign, own = text.partition("=")

@@ -241,7 +241,23 @@ def test_texts_of_numpy_are_texts(rows: pl.DataFrame) -> None:
     named = {"method": np.str_("platt"), "score": np.str_("score"), "tags": {"a": np.str_("b")}}
     expected = ck.fit_calibrator(rows, method="platt", tags={"a": "b"})
     assert ck.fit_calibrator(rows, **named).to_json() == expected.to_json()
-    assert ck.fit_hetcal(rows, features=list(np.array(["uncertainty"]))).to_json()
+    options: dict[str, Any] = {"max_depth": 1, "min_leaf": 200, "shrinkage": 0.0}
+    whole = ck.fit_hetcal(rows, features=["uncertainty"], **options).to_json()
+    for several in (list, tuple):
+        features = several(np.array(["uncertainty"]))
+        assert ck.fit_hetcal(rows, features=features, **options).to_json() == whole
+
+
+def test_arrays_of_numbers_are_options(rows: pl.DataFrame) -> None:
+    edges = np.quantile(rows["uncertainty"], [0.3, 0.6])
+    model = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges)
+    assert model.uncertainty_edges == edges.tolist()
+    votes, more = ck.simulate_raters(200, seed=1), {"method": "vector", "probs": "prob_*"}
+    several = [
+        ck.fit_calibrator(votes, counts="count_*", regularization=penalties, **more).to_json()
+        for penalties in (np.array([1.0, 10.0]), (1, 10))
+    ]
+    assert several[0] == several[1]
 
 
 def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
