@@ -93,7 +93,6 @@ _IN_PYTHON.update(
     apply=partial(_loaded, "calibkit.api.models", "apply_to_frame"),
     drift=partial(_loaded, "calibkit.api.models", "drift_of_frame"),
     html=partial(_loaded, "calibkit.reports.html", "plain"),
-    words=partial(_loaded, "calibkit.api.functions", "python_words"),
 )
 
 

@@ -47,7 +47,7 @@ MOST_FUNCTION_LINES = 80
 #: The rooms of the library by floor, bottom to top.  A room imports rooms of lower floors and, on its
 #: own floor, those named before it.
 ROOMS = (
-    ("errors", "version", "arrays", "runtime", "numerics"),
+    ("errors", "version", "arrays", "words", "runtime", "numerics"),
     ("files", "models"),
     ("options", "columns"),
     ("summaries", "bins"),

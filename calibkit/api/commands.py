@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 from calibkit.api.functions import (
     Asked,
     P,
-    in_python,
     options_function,
     python_function,
-    python_words,
     tell,
 )
 from calibkit.models.kinds import doubts_of
@@ -31,6 +29,7 @@ from calibkit.options.vad import VadOptions
 from calibkit.options.validate import ValidateOptions
 from calibkit.options.watch import WatchOptions
 from calibkit.registry.methods import run
+from calibkit.words import in_python, python_words
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,13 +15,13 @@ import os
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar, get_args, overload
 
-from calibkit.errors import CalibkitError, CalibkitWarning, UsageError, nearest
+from calibkit.errors import CalibkitWarning, UsageError, nearest
 from calibkit.options.option import Option, Options, names_of, options_of
 from calibkit.options.shared import TextOptions
+from calibkit.words import in_python, python_words
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -56,22 +56,6 @@ _WRITTEN = re.compile(
     re.DOTALL,
 )
 
-#: Options that have another name in Python; functions may have more of them.
-_RENAMED = {"tag": "tags", "no-intervals": "intervals=False"}
-
-#: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
-#: the words that options take.  Any other word goes on with the sentence.
-_VALUE = (
-    r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:[\w,]+|"
-    r"(?:probability|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
-    r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number)\b"
-)
-_OPTION = re.compile(
-    r"`(?!--[a-z0-9-]+`)[^`]*`|"  # a command line that is quoted as one
-    rf"(?<![\w-])--(?:(?P<option>method) (?P<method>(?!(?:is|and|or)\b)[a-z][\w-]*)|"
-    rf"(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>{_VALUE}))?)"
-)
-
 
 class FrameFunction(Protocol[P, R_co]):
     """A function of a frame and options."""
@@ -102,7 +86,6 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
 
     @functools.wraps(work)
     def function(*first: Any, **given: Any) -> Any:
-        given = _with_own_texts(given)
         with in_python(names_of(kind)):
             if frame:
                 return work(*opened(work.__name__, kind, first, given))
@@ -113,17 +96,6 @@ def _made(work: Callable[..., Any], kind: Any, *, frame: bool) -> Any:
     found.__signature__ = _signature(kind, frame=frame)
     found.__doc__ = _docstring(kind, inspect.cleandoc(work.__doc__ or ""), frame=frame)
     return found
-
-
-def _with_own_texts(given: Any) -> Any:
-    """Return options whose texts, in lists and dictionaries too, are Python's own and not numpy's."""
-    if isinstance(given, str):
-        return str(given)
-    if isinstance(given, dict):
-        return {_with_own_texts(key): _with_own_texts(own) for key, own in given.items()}
-    if isinstance(given, list) and given and isinstance(given[0], str):
-        return list(map(_with_own_texts, given))
-    return given
 
 
 def refuse_unknown(name: str, kind: type[Options], given: Iterable[str]) -> None:
@@ -231,40 +203,3 @@ def _default(option: Option) -> str:
     chosen = f" One of {', '.join(texts)}." if texts else ""
     shown = option.shown or (repr(option.default) if option.default is not None else "")
     return f"{chosen} Default: {shown}." if shown else chosen
-
-
-def python_words(text: str, renamed: Mapping[str, str] | None = None) -> str:
-    """Return a message with the options of the command line as arguments of Python.
-
-    One in Python's words already stays as it is; `renamed`: options that the function calls otherwise.
-
-    >>> python_words("--precision is 90; use --scale logit, or leave --score-bins 0 out")
-    "precision is 90; use scale='logit', or leave score_bins=0 out"
-    """
-    names = {**_RENAMED, **(renamed or {})}
-
-    def argument(found: re.Match[str]) -> str:
-        option = found["option"] or found["name"]
-        if option is None:
-            return found[0]
-        name = names.get(option, option.replace("-", "_"))
-        value = found["method"] or found["value"]
-        if value is None:
-            return name
-        if "," in value and value[0].isdigit():
-            return f"{name}=({value.replace(',', ', ')})"
-        bare = value[0] in "'-0123456789" or value.isupper()
-        return f"{name}={value}" if bare else f"{name}={value!r}"
-
-    return _OPTION.sub(argument, text)
-
-
-@contextmanager
-def in_python(renamed: Mapping[str, str] | None = None) -> Iterator[None]:
-    """Let errors leave in the words of Python; see `python_words`."""
-    try:
-        yield
-    except CalibkitError as error:
-        error.message = python_words(error.message, renamed)
-        error.args = (error.message,)
-        raise

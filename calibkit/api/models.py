@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import in_python, opened, options_function, refuse_unknown, tell
+from calibkit.api.functions import opened, options_function, refuse_unknown, tell
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
 from calibkit.models.model import Model
@@ -14,6 +14,7 @@ from calibkit.options.apply import ApplyOptions, ExportOptions
 from calibkit.options.option import Options, names_of, tagged
 from calibkit.options.shared import ModelLike, model_of
 from calibkit.options.watch import DriftOptions
+from calibkit.words import in_python
 
 if TYPE_CHECKING:
     from calibkit.bundles.model import BundleModel

@@ -17,27 +17,25 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import FrameFunction, in_python, python_function, tell
+from calibkit.api.functions import Asked, FrameFunction, P, python_function, tell
 from calibkit.methods.watch.watch import are_states
 from calibkit.options import plot as kinds
 from calibkit.reports import plots
+from calibkit.words import in_python
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from calibkit.files.sources import Source
 
-P = ParamSpec("P")
-Asked = TypeVar("Asked", bound=kinds.PlotOptions)
-
 
 def _drawn(options: Callable[P, Asked]) -> FrameFunction[P, Axes]:
     """Return the function that draws the kind of picture of a class of options."""
     kind: Any = options
 
-    def draw(source: Source, own: Asked) -> Axes:
+    def draw(source: Source, own: Any) -> Axes:
         """See `options`.
 
         Returns matplotlib.axes.Axes: The axes with the picture; where it has several panels, the

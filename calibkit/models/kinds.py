@@ -106,7 +106,7 @@ KINDS: Final[dict[str, Kind]] = {}
 #: How models are shown, by kind, and results that are none, by the name of their class.
 VIEWS: Final[dict[str, Callable[[], View]]] = {}
 
-#: What methods of models and results do in Python: ``apply``, ``drift``, ``html``, ``words``.
+#: What methods of models and results do in Python: ``apply``, ``drift``, ``html``.
 IN_PYTHON: Final[dict[str, Callable[[], Callable[..., Any]]]] = {}
 
 

@@ -156,12 +156,14 @@ class Shown:
 
     def _page(self, page: Page) -> Page:
         """Return a page that shows a result, and says where Python has what it leaves out."""
+        from calibkit.words import python_words
+
         view_of(self).view(self, page)
         for place, part in enumerate(page.parts):
             if isinstance(part, str):
                 for option, method in _MORE.items():
                     part = part.replace(option, method)
-                page.parts[place] = IN_PYTHON["words"]()(part)
+                page.parts[place] = python_words(part)
         return page
 
     def as_dict(self) -> dict[str, Any]:

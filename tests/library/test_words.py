@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.api.functions import in_python, python_words
 from calibkit.errors import MissingFileError
+from calibkit.words import in_python, python_words
 from tests.conftest import ROOT, Invoke
 
 WORDS = {
