@@ -47,8 +47,8 @@ def boundary(options: BoundaryOptions, line: BoundaryLine) -> None:
     if line.frontier is not None:
         options.check_frontier()
     tables = line.compare or line.frontier is not None
-    if console.per_input and (tables or line.as_json):
-        raise UsageError("-o DIR/ goes with neither --compare nor --frontier nor --json.")
+    if console.per_input and tables:
+        raise UsageError("-o DIR/ goes with neither --compare nor --frontier.")
     line.refuse_states(tables or options.test, "--test, --compare and --frontier out")
     if line.compare and not line.dry_run:
         _compare(options, line, console)

@@ -89,10 +89,9 @@ class EvaluateLine(StateLine, Gated):
 def evaluate(options: EvaluateOptions, line: EvaluateLine) -> None:
     """Evaluate, print."""
     console = line.part(Console, texts=TEXTS)
-    if console.per_input and (line.beside or line.fail_if or console.as_json):
+    if console.per_input and (line.beside or line.fail_if):
         raise UsageError(
-            "-o DIR/ goes with none of --reliability, --decision-curve, --plot, --report, --fail-if, "
-            "--json."
+            "-o DIR/ goes with none of --reliability, --decision-curve, --plot, --report, --fail-if."
         )
     if line.decision_curve is not None:
         from calibkit.measures.decisions import refuse

@@ -81,6 +81,8 @@ def run_states(
     `write` makes the results of a source and delivers them, `deliver` delivers that of a state.
     """
     check_paths(options, line, console)
+    if console.per_input and console.as_json and not (line.partial or console.tabular):
+        raise UsageError("-o DIR/ gives several results; leave --json out.")
     load = partial(methods.run, name)
     if line.dask is not None and not line.dry_run:
         state = _state_far(load, options, line, console)
@@ -185,8 +187,6 @@ def write_models(
         files = {} if line.apply is None else {line.apply: f"{rows.rows:,} rows"}
         deliver_model(console, fitted, write, files)
         return
-    if console.as_json:
-        raise UsageError("-o DIR/ gives several models; leave --json out.")
 
     def make(alone: Source) -> Write:
         fitted = fit(alone)

@@ -36,8 +36,8 @@ class DriftLine(StateLine, Gated):
 def drift(options: DriftOptions, line: DriftLine) -> None:
     """Compare, print."""
     console = line.part(Console, texts=TEXTS)
-    if console.per_input and (line.fail_if or console.as_json):
-        raise UsageError("-o DIR/ goes with neither --fail-if nor --json.")
+    if console.per_input and line.fail_if:
+        raise UsageError("-o DIR/ does not go with --fail-if.")
     write = partial(judge, tell=_tell, gates=line, noun="Drift")
     run_states("drift", options, line, console, write, deliver_drift)
 

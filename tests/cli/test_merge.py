@@ -170,6 +170,17 @@ def test_a_folder_of_inputs_becomes_a_folder_of_states(
     assert json.loads(done.stdout)["kind"] == "calibrator"
 
 
+@pytest.mark.parametrize("command", ["boundary", "calibrate", "evaluate"])
+def test_a_folder_of_states_is_told_as_json_and_one_of_results_is_not(
+    command: str, folder: Path, tmp_path: Path, invoke: Invoke
+) -> None:
+    line = [command, folder / "a.parquet", folder / "c.arrow", *COMMANDS[command]]
+    line += ["--json", "-o", f"{tmp_path}/out/"]
+    assert len(json.loads(invoke(*line, "--partial").stdout)["states"]) == 2
+    refused = invoke(*line)
+    assert refused.code == 2 and b"leave --json out" in refused.stdout
+
+
 @pytest.fixture(scope="module")
 def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of states of which some do not go together, and some are none."""
