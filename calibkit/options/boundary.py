@@ -343,8 +343,8 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
     @property
     def columns(self) -> shared.ColumnOptions:
         """What the columns are called, and how they are read; several uncertainties stand beside."""
-        alone = dataclasses.replace(self, uncertainty=None) if self.several else self
-        return alone.part(shared.ColumnOptions)
+        alone = None if self.several else self.uncertainty
+        return self.part(shared.ColumnOptions, uncertainty=alone)
 
     @property
     def several(self) -> tuple[str, ...]:

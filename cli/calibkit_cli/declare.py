@@ -225,8 +225,8 @@ def _refuse(output: str, path: str) -> None:
 def _files(name: str) -> Iterator[str]:
     """Yield the files that an input names; none where there are none."""
     yield name
-    named, equals, path = name.partition("=")
-    if equals and not {"/", "."} & set(named):
+    named, path = split_name(name)
+    if named is not None:
         yield path
     if os.path.isfile(name) or "://" in name or name == "-":  # noqa: PTH113
         return
@@ -234,6 +234,12 @@ def _files(name: str) -> Iterator[str]:
 
     with suppress(CalibkitError):
         yield from (path for path, _ in find_files([name]))
+
+
+def split_name(text: str) -> tuple[str | None, str]:
+    """Return name and path of ``NAME=FILE``; the folder of a path tells it from a name: ./k=3.json."""
+    name, sign, path = text.partition("=")
+    return (name, path) if sign and not {"/", "."} & set(name) else (None, text)
 
 
 def _identity(name: str | int) -> Identity | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, cast
 
 from calibkit.errors import UsageError
@@ -80,18 +79,14 @@ def show(line: ShowLine) -> None:
         console.show(model, view=bounds_view)
 
 
-#: A name before the sign; a path that has one is written with its folder: ./k=3.json.
-_NAMED = re.compile(r"(?P<name>[^/=.]*)=(?P<path>.*)", re.DOTALL)
-
-
 def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:
     """Return name and file of each part as typed."""
     found = []
     for text in texts:
-        named = _NAMED.fullmatch(text)
-        if named is not None and not (named["name"] and named["path"]):
+        name, path = declare.split_name(text)
+        if name is not None and not (name and path):
             raise UsageError(f"{text!r} is not of the form NAME=MODEL.")
-        found.append((None, text) if named is None else (named["name"], named["path"]))
+        found.append((name, path))
     return found
 
 
