@@ -9,13 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import (
-    Asked,
-    P,
-    options_function,
-    python_function,
-    tell,
-)
+from calibkit.api.functions import Asked, P, options_function, python_function, tell
 from calibkit.models.kinds import doubts_of
 from calibkit.options import simulate as kinds
 from calibkit.options.alpha_cal import AlphaOptions

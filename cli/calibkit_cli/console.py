@@ -145,8 +145,16 @@ class Console(Struct):
             self.json(told | {"warnings": self.said})
 
     def show_progress(self) -> None:
-        """Show on a terminal how far the run comes."""
-        show_progress(quiet=self.quiet, rows_on_terminal=self.output == "-" and self.on_terminal)
+        """Show how far the run comes from now on, on a line, where somebody looks and may see it.
+
+        Nobody sees it where the run writes rows on the same terminal as it goes on.
+        """
+        hidden = self.quiet or (self.output == "-" and self.on_terminal)
+        if hidden or not _is_terminal(sys.stderr):
+            return
+        clear_line()
+        _lines.append(ProgressLine(sys.stderr))
+        listen(_lines[-1])
 
     def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
         """Say on standard error what went to the output, or to files in it: not with ``--json``."""
@@ -375,18 +383,6 @@ class ProgressLine:
         )
         bar.add_task("")
         return bar
-
-
-def show_progress(*, quiet: bool, rows_on_terminal: bool) -> None:
-    """Show how far the run comes from now on, on a line, where somebody looks and may see it.
-
-    Nobody sees it where the run writes rows on the same terminal as it goes on.
-    """
-    if quiet or rows_on_terminal or not sys.stderr.isatty():
-        return
-    clear_line()
-    _lines.append(ProgressLine(sys.stderr))
-    listen(_lines[-1])
 
 
 def clear_line(*_: Any) -> None:

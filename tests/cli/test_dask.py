@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit_cli.console import Console
 from tests.cli.score_files import simulate
 from tests.conftest import Invoke
 
@@ -98,13 +99,13 @@ def test_apply_writes_a_file_for_each(
     fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
     assert fitted.code == 0, fitted.stderr
     assert invoke("apply", "model.json", shards, "-q", "-o", "alone/").code == 0
-    lines: list[dict[str, bool]] = []
-    monkeypatch.setattr("calibkit_cli.console.show_progress", lambda **how: lines.append(how))
+    lines: list[bool] = []
+    monkeypatch.setattr(Console, "show_progress", lambda console: lines.append(console.quiet))
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
     named = ", ".join(f"there/day={day}/rows.parquet" for day in range(3))
     told = f"1,500 rows in 5 files written to there/: {named} and 2 more.\n"
     assert (done.code, done.stderr) == (0, told)
-    assert lines == [{"quiet": False, "rows_on_terminal": False}]
+    assert lines == [False]
     written = {path.relative_to("there"): path.read_bytes() for path in Path("there").rglob("*.*")}
     assert len(written) == 5
     for name, content in written.items():

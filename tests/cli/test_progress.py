@@ -16,7 +16,7 @@ import pytest
 from calibkit.files.sources import Source
 from calibkit.runtime.progress import listen, steps
 from calibkit_cli import console as progress
-from calibkit_cli.console import Console, ProgressLine, clear_line, end_lines, show_progress
+from calibkit_cli.console import Console, ProgressLine, clear_line, end_lines
 from tests.conftest import clean_environment
 
 
@@ -27,14 +27,13 @@ class Terminal(io.StringIO):
 
 def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", Terminal())
-    show_progress(quiet=True, rows_on_terminal=False)
-    show_progress(quiet=False, rows_on_terminal=True)
+    Console(quiet=True).show_progress()
     assert not progress._lines
-    show_progress(quiet=False, rows_on_terminal=False)
+    Console().show_progress()
     assert len(progress._lines) == 1
     end_lines()
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    show_progress(quiet=False, rows_on_terminal=False)
+    Console().show_progress()
     assert not progress._lines
 
 
@@ -45,11 +44,11 @@ def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rows_that_go_to_the_terminal_hide_the_line(
     output: str | None, terminal: bool, hidden: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[dict[str, bool]] = []
-    monkeypatch.setattr(progress, "show_progress", lambda **how: told.append(how))
-    monkeypatch.setattr(progress, "_is_terminal", lambda stream: terminal)
+    both = {sys.stdout: terminal, sys.stderr: True}
+    monkeypatch.setattr(progress, "_is_terminal", both.__getitem__)
     Console(output).show_progress()
-    assert told == [{"quiet": False, "rows_on_terminal": hidden}]
+    assert bool(progress._lines) is not hidden
+    end_lines()
 
 
 def test_rows_speed_and_time_left() -> None:
