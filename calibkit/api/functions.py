@@ -34,6 +34,9 @@ Asked = TypeVar("Asked", bound=Options)
 
 _FRAME = "frame"
 
+#: Between a public function and what warns; a caller's package may begin with these words.
+_OURS = ("calibkit", "contextlib")
+
 _FRAME_TEXT = """
 frame
     Rows: a polars frame (also lazy), a pandas frame, a pyarrow table, a DuckDB relation, columns by
@@ -153,7 +156,7 @@ def tell(remarks: Iterable[str], options: Options) -> None:
     names = names_of(type(options))
     for remark in dict.fromkeys(remarks):
         frame, depth = inspect.currentframe(), 1
-        while frame and frame.f_globals.get("__name__", "").startswith(("calibkit", "contextlib")):
+        while frame and frame.f_globals.get("__name__", "").partition(".")[0] in _OURS:
             frame, depth = frame.f_back, depth + 1
         warnings.warn(python_words(remark, names), CalibkitWarning, stacklevel=depth)
 

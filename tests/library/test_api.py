@@ -361,6 +361,11 @@ def test_warnings_are_warnings() -> None:
     with pytest.warns(ck.CalibkitWarning, match="too few") as caught:
         ck.fit_boundary(few, precision=0.9, method="st")
     assert caught[0].filename == __file__
+    text = "ck.fit_boundary(few, precision=0.9, method='st')"
+    jobs = {"__name__": "calibkit_jobs.nightly", "ck": ck, "few": few}  # which is not calibkit
+    with pytest.warns(ck.CalibkitWarning, match="too few") as caught:
+        exec(compile(text, "nightly.py", "exec"), jobs)
+    assert caught[0].filename == "nightly.py"
 
 
 BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], object]]] = {
