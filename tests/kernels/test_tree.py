@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from typing import Any
 
@@ -382,10 +381,11 @@ def test_trees_grow_block_by_block(table: list[Any], depth: int, size: int) -> N
     grower = Grower(features, payload, Rules(criteria.GINI, depth, 1), steady=True)
     tree, ends = grower.grow(used)
     whole = nested(tree), ends.tolist()
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sums, "BLOCK", size)
         patch.setattr(grow, "_SHARED_VISITS", 0)
-        tree, ends = grower.grow(used, pool, 2)
+        rules = Rules(criteria.GINI, depth, 1)
+        tree, ends = Grower(features, payload, rules, threads=2, steady=True).grow(used)
     assert (nested(tree), ends.tolist()) == whole
 
 

@@ -252,7 +252,7 @@ def test_partitions_in_turn_end_a_while_after_the_best(monkeypatch: pytest.Monke
     rows = read(sample(300))
     folds = Folds((np.arange(rows.count) % 5).astype(np.uint8))
     options = HetcalOptions(partition="boosted")
-    made = in_turn.Booster(rows, options, folds).run(60, None, 1, 0)
+    made = in_turn.Booster(rows, options, folds).run(60, 1, 0)
     assert len(made.losses) == made.best + 1 + 2 < 60
     assert made.losses[made.best] == min(made.losses)
 

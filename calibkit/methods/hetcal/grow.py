@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from concurrent.futures import Executor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
 import numpy as np
@@ -72,8 +72,8 @@ class Grower:
     """Grows trees greedily on the same rows, in room that the next tree uses again.
 
     Features are known by code, `payload` is the integer vector of each row that
-    `calibkit_kernels.criteria.split_gain` sums.  `steady`: all nodes may use the same features, so that
-    histograms can be had as differences.
+    `calibkit_kernels.criteria.split_gain` sums.  `threads` share the features of a level.  `steady`:
+    all nodes may use the same features, so that histograms can be had as differences.
     """
 
     def __init__(
@@ -82,10 +82,13 @@ class Grower:
         payload: Numbers,
         rules: Rules,
         arrays: Arrays | None = None,
+        threads: int = 1,
         *,
         steady: bool = False,
     ) -> None:
         self.features, self.payload, self.rules = features, payload, rules
+        # They wait from level to level, and from tree to tree; they end with the grower.
+        self.threads, self.pool = threads, ThreadPoolExecutor(threads) if threads > 1 else None
         count, arrays = payload.shape[0], arrays or Arrays()
         # The rows, always those of a node side by side; room to move them; where each of all ends.
         self.every, self.spare, self.ends = (arrays.empty(count, np.int32) for _ in range(3))
@@ -98,11 +101,7 @@ class Grower:
         self.is_category = [int(names is not None) for names in features.categories]
 
     def grow(
-        self,
-        used: Bools | None = None,
-        pool: Executor | None = None,
-        threads: int = 1,
-        subsets: Subsets | None = None,
+        self, used: Bools | None = None, subsets: Subsets | None = None
     ) -> tuple[Tree, Int32s]:
         """Return a tree, its nodes level by level, and the leaf of each row (-1: not grown on).
 
@@ -110,8 +109,8 @@ class Grower:
         the largest depth, pure, or no split with enough rows on both sides has a gain above 1e-12 a
         row.
 
-        `used` are the rows to grow on (None: all); threads of a pool share the features of a level;
-        `subsets` is called with the number of nodes of each level, and None allows all features.
+        `used` are the rows to grow on (None: all); `subsets` is called with the number of nodes of each
+        level, and None allows all features.
         """
         size = 0
         for block in blocks(self.every.size, _BLOCK):
@@ -121,7 +120,6 @@ class Grower:
             size += own.size
         self.rows, self.vectors = self.every[:size], self.gathered[:size]
         self.ends[:] = -1
-        self.pool, self.threads = pool, threads
         self.tree, self.turn, self.parents = Tree(), 0, list[int]()
         self.slots, self.totals = np.empty(0, np.int64), list[Int64s]()
         places, spans, depth = [0], np.array([[0, size]], np.int64), 0
@@ -314,7 +312,6 @@ class Growth:
         self,
         max_depth: int,
         min_leaf: int,
-        pool: Executor | None = None,
         threads: int = 1,
         *,
         used: Bools | None = None,
@@ -333,5 +330,6 @@ class Growth:
             np.multiply(self.payload, counts[:, None], out=payload)
         weighs = payload[:, 0] > 0
         weighs = weighs if used is None else weighs & used
-        grower = Grower(self.rows.features, payload, rules, arrays, steady=subsets is None)
-        return grower.grow(weighs, pool, threads, subsets)[0].pruned(max_depth)
+        steady = subsets is None
+        grower = Grower(self.rows.features, payload, rules, arrays, threads, steady=steady)
+        return grower.grow(weighs, subsets)[0].pruned(max_depth)

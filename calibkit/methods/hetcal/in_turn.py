@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -20,6 +20,7 @@ from calibkit.numerics.hashes import stream
 from calibkit.numerics.sums import cut, each_block
 from calibkit.options.hetcal import BOOSTED_BINS, HetcalOptions
 from calibkit.runtime.progress import steps
+from calibkit.runtime.threads import in_order
 from calibkit_kernels import criteria
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.maps import line_map
@@ -72,15 +73,7 @@ class Booster:
         self.depth = DEPTH[kind] if options.max_depth is None else options.max_depth
         self.least = options.min_leaf or LEAST_ROWS[kind]
 
-    def run(
-        self,
-        most: int,
-        pool: Executor | None,
-        threads: int,
-        part: int | None = None,
-        *,
-        few: bool = False,
-    ) -> Steps:
+    def run(self, most: int, threads: int, part: int | None = None, *, few: bool = False) -> Steps:
         """Return the partitions learnt from all rows, or without a part, which says when to stop.
 
         `few`: whether the nodes of rows held out are kept, which takes a byte a row and partition.
@@ -96,12 +89,13 @@ class Booster:
         made = Steps(score if held is None else rows.made(lambda own: rows.score[own]))
         least, ridge = max(1, round(self.least / rows.size)), RIDGE / rows.size
         rules = Rules(criteria.NEWTON, self.depth, least, 1.0 / self.scale, ridge)
-        grower = Grower(rows.features, payload, rules, rows.arrays, steady=True)
+        grower = Grower(rows.features, payload, rules, rows.arrays, threads, steady=True)
+        pool = grower.pool
         blocks = cut(0, rows.count)
         for number in range(most) if few else steps(range(most), most, "trees at most"):
             arrays, scales = (score, rows.label, weight, payload), [(self.scale,)] * len(blocks)
             each_block(kernels.newton_rows, arrays, blocks, threads, scales, pool)
-            tree, ends = grower.grow(None, pool, threads, self._subset(number))
+            tree, ends = grower.grow(None, self._subset(number))
             if len(tree.nodes) == 1:
                 break
             used, sums = None if held is None else ~held, np.concatenate(grower.totals)
@@ -162,36 +156,33 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
         rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
     booster, most = Booster(rows, options, folds), options.trees or TREES[options.partition]
     checked, slope, intercept = None, 1.0, 0.0
-    with ThreadPoolExecutor(options.workers) as pool:
-        if folds is None:
-            made = booster.run(most, pool, options.workers)
+    if folds is None:
+        made = booster.run(most, options.workers)
+    else:
+        # Small steps over many rows: only the last part; where they go forward in time, the latest.
+        once = options.partition == "boosted" and rows.count > FEW_ROWS
+        parts = folds.judged()[-1:] if once else folds.judged()
+
+        if len(parts) > 1:
+            found = in_order(options.workers, partial(booster.run, most, 1, few=True), parts)
+            runs = list(steps(found, len(parts), "folds judged"))
+            count = _best_count([run.losses for run in runs])
+            linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
+            made = booster.run(count, options.workers)
         else:
-            # Small steps over many rows: only the last part; where they go forward in time, the latest.
-            once = options.partition == "boosted" and rows.count > FEW_ROWS
-            parts = folds.judged()[-1:] if once else folds.judged()
-
-            def one(part: int, pool: Executor | None = None, threads: int = 1) -> Steps:
-                return booster.run(most, pool, threads, part, few=len(parts) > 1)
-
-            if len(parts) > 1:
-                runs = list(steps(pool.map(one, parts), len(parts), "folds judged"))
-                count = _best_count([run.losses for run in runs])
-                linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
-                made = booster.run(count, pool, options.workers)
-            else:
-                made = one(parts[0], pool, options.workers)
-                count, linear = _best_count([made.losses]), made.score
-                made.parts = made.parts[:count]
-            judged, alone = folds.among(parts), rows.score.copy()
-            for part in parts:
-                held, line = folds.held(part), pooled_line(rows, folds.used(part))
-                alone[held] = line[0] * rows.score[held] + line[1]
-            slope, intercept = pooled_line(replace(rows, score=linear), judged).tolist()
-            checked = CrossValidated(
-                pooled=mean_loss(rows, alone, judged),
-                calibrated=mean_loss(rows, linear, judged, (slope, intercept)),
-                folds=len(parts),
-            )
+            made = booster.run(most, options.workers, parts[0])
+            count, linear = _best_count([made.losses]), made.score
+            made.parts = made.parts[:count]
+        judged, alone = folds.among(parts), rows.score.copy()
+        for part in parts:
+            held, line = folds.held(part), pooled_line(rows, folds.used(part))
+            alone[held] = line[0] * rows.score[held] + line[1]
+        slope, intercept = pooled_line(replace(rows, score=linear), judged).tolist()
+        checked = CrossValidated(
+            pooled=mean_loss(rows, alone, judged),
+            calibrated=mean_loss(rows, linear, judged, (slope, intercept)),
+            folds=len(parts),
+        )
     if not made.parts:  # a partition of one part, which moves nothing
         made.parts = [(Tree([Node(rows.count, rows.count, 0)]), Maps(np.eye(1, 2)))]
     return _written(booster, made, Line(a=slope, b=intercept), checked)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Final
 
@@ -37,6 +36,7 @@ from calibkit.methods.hetcal.trees import Tree, described_tree, group_starts
 from calibkit.numerics.hashes import poisson_of_keys, stream
 from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRINKAGES, HetcalOptions
 from calibkit.runtime.progress import steps
+from calibkit.runtime.threads import in_order
 from calibkit_kernels import leaves as kernels
 
 #: A candidate, by its place in each of: leaf sizes, depths, shrinkages.
@@ -93,17 +93,16 @@ def fit(
     count = 1 if single else options.trees or TREES
     probability = rows.made(lambda own: 0.0)
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
-    with ThreadPoolExecutor(options.workers) as pool:
-        if single:
-            grown = iter([mapped(growth.tree(depth, least, pool, options.workers))])
-        else:
-            grown = pool.map(one, range(count))
-        for tree, maps, leaf in steps(grown, count, "trees grown"):
-            first = leaf if not parts else first
-            for own in rows.blocks():
-                probability[own] += maps.probabilities(rows.score[own], leaf[own])
-            nodes = described_tree(tree, growth.rows.features, growth.rows.size)
-            parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
+    if single:
+        grown = iter([mapped(growth.tree(depth, least, options.workers))])
+    else:
+        grown = in_order(options.workers, one, range(count))
+    for tree, maps, leaf in steps(grown, count, "trees grown"):
+        first = leaf if not parts else first
+        for own in rows.blocks():
+            probability[own] += maps.probabilities(rows.score[own], leaf[own])
+        nodes = described_tree(tree, growth.rows.features, growth.rows.size)
+        parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 
@@ -237,51 +236,49 @@ def choose(
     jobs = list(itertools.product(range(len(sizes)), range(len(parts))))
     gains = np.zeros((len(parts), len(sizes), len(grid.depths), len(grid.shrinkages), 2))
     shrinkages, trees = np.array(grid.shrinkages), dict[tuple[int, int], Tree]()
-    with ThreadPoolExecutor(threads) as pool:
-        if not growth.own:
-            for size, part in jobs:
-                trees[size, part] = trees.get((size, 0)) or growth.tree(
-                    deepest, sizes[size], pool, threads
-                )
+    if not growth.own:
+        for size, part in jobs:
+            known = trees.get((size, 0))
+            trees[size, part] = known or growth.tree(deepest, sizes[size], threads)
 
-        def work(job: tuple[int, int]) -> None:
-            size, part = job
-            used, held = folds.used(parts[part]), folds.held(parts[part])
-            if growth.own:
-                trees[job] = growth.tree(deepest, sizes[size], used=used)
-            if cells is None:  # what it gains chooses nothing
-                return
-            tree = trees[job]
-            own = np.empty((len(tree.nodes), shrinkages.size, 2))
-            kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
-            leaves = [distinct_values(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
-            gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
+    def work(job: tuple[int, int]) -> None:
+        size, part = job
+        used, held = folds.used(parts[part]), folds.held(parts[part])
+        if growth.own:
+            trees[job] = growth.tree(deepest, sizes[size], used=used)
+        if cells is None:  # what it gains chooses nothing
+            return
+        tree = trees[job]
+        own = np.empty((len(tree.nodes), shrinkages.size, 2))
+        kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
+        leaves = [distinct_values(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
+        gains[part, size] = np.stack([own[nodes].sum(axis=0) for nodes in leaves])
 
-        list(steps(pool.map(work, jobs), len(jobs), "trees tried"))
-        kept, total = folds.among(parts), gains.sum(axis=0)
-        mass = float(rows.mass[kept].sum())
-        best = best_place(discounted(total, mass), grid)
-        size, depth, weight = best
-        linear = rows.arrays.empty((2, rows.count), np.float64)
-        linear[:] = 0.0  # also for rows that nothing judges
+    list(steps(in_order(threads, work, jobs), len(jobs), "trees tried"))
+    kept, total = folds.among(parts), gains.sum(axis=0)
+    mass = float(rows.mass[kept].sum())
+    best = best_place(discounted(total, mass), grid)
+    size, depth, weight = best
+    linear = rows.arrays.empty((2, rows.count), np.float64)
+    linear[:] = 0.0  # also for rows that nothing judges
 
-        def judge(part: int) -> None:
-            # Two scores of the rows held out: under the map of all rows used, and under the leaves'.
-            tree = trees[size, part].pruned(grid.depths[depth])
-            leaf, used = rows.ends(tree), folds.used(parts[part])
-            whole = pooled_line(rows, used, pooled)
-            known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
-            starts = np.tile(whole, (len(tree.nodes), 1))
-            lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
-            maps = shrunk(lines, whole, grid.shrinkages[weight])
-            held = folds.held(parts[part])
-            for own in rows.blocks():
-                here = np.flatnonzero(held[own]) + own.start
-                score, mine = rows.score[here], leaf[here]
-                linear[0, here] = whole[0] * score + whole[1]
-                linear[1, here] = maps[mine, 0] * score + maps[mine, 1]
+    def judge(part: int) -> None:
+        # Two scores of the rows held out: under the map of all rows used, and under the leaves'.
+        tree = trees[size, part].pruned(grid.depths[depth])
+        leaf, used = rows.ends(tree), folds.used(parts[part])
+        whole = pooled_line(rows, used, pooled)
+        known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
+        starts = np.tile(whole, (len(tree.nodes), 1))
+        lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
+        maps = shrunk(lines, whole, grid.shrinkages[weight])
+        held = folds.held(parts[part])
+        for own in rows.blocks():
+            here = np.flatnonzero(held[own]) + own.start
+            score, mine = rows.score[here], leaf[here]
+            linear[0, here] = whole[0] * score + whole[1]
+            linear[1, here] = maps[mine, 0] * score + maps[mine, 1]
 
-        list(pool.map(judge, range(len(parts))))
+    list(in_order(threads, judge, range(len(parts))))
     alone, loss = (mean_loss(rows, own, kept) for own in linear)
     losses = alone - total[..., 0] / mass
     losses[best] = loss
@@ -341,23 +338,23 @@ def choose_forest(
     sums, cells = np.zeros(shape), Cells(rows)
     alone = np.stack([pooled_line(rows, folds.used(part), pooled) for part in parts])
     together = 0.0
-    with ThreadPoolExecutor(options.workers) as pool:
-        for place, size in enumerate(grid.leaf_sizes):
+    for place, size in enumerate(grid.leaf_sizes):
 
-            def one(number: int, size: int = size) -> _Tried:
-                tree, counts = _tree(growth, options.seed, number, max(grid.depths), size)
-                fresh = np.equal(counts, 0) if growth.own else np.ones(rows.count, np.bool_)
-                lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
-                # A tree that drew all rows of its parts has no line of its own.
-                found = np.stack(lines)
-                found[:, 0, :2] = np.where(found[:, 0, 2:3] > 0.0, found[:, 0, :2], alone)
-                return _Tried(tree, rows.ends(tree), fresh, found)
+        def one(number: int, size: int = size) -> _Tried:
+            tree, counts = _tree(growth, options.seed, number, max(grid.depths), size)
+            fresh = np.equal(counts, 0) if growth.own else np.ones(rows.count, np.bool_)
+            lines = [cells.counted(tree, fresh & folds.used(part))[-1] for part in parts]
+            # A tree that drew all rows of its parts has no line of its own.
+            found = np.stack(lines)
+            found[:, 0, :2] = np.where(found[:, 0, 2:3] > 0.0, found[:, 0, :2], alone)
+            return _Tried(tree, rows.ends(tree), fresh, found)
 
-            tried = list(steps(pool.map(one, range(trees)), trees, "trees tried"))
-            judge = partial(_forest_gains, rows, tried, grid, folds, alone)
-            found = list(pool.map(judge, rows.blocks()))
-            together = math.fsum(loss for loss, _ in found)
-            sums[place] = sum(own for _, own in found)
+        grown = in_order(options.workers, one, range(trees))
+        tried = list(steps(grown, trees, "trees tried"))
+        judge = partial(_forest_gains, rows, tried, grid, folds, alone)
+        found = list(in_order(options.workers, judge, rows.blocks()))
+        together = math.fsum(loss for loss, _ in found)
+        sums[place] = sum(own for _, own in found)
     mass = float(rows.mass[folds.among(parts)].sum())
     best = best_place(discounted(sums[..., :2], mass), grid)
     return best, grid.seen(sums[..., 2] / mass, best, together / mass, folds)
