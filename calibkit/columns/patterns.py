@@ -45,8 +45,13 @@ def matching(
 
 
 def match_columns(source: Source, pattern: str, option: str) -> Matched:
-    """Return the columns that a shell glob matches: some, and no column of lists among several."""
-    found = matching(source.schema, pattern, option, column=pattern)
+    """Return the columns that a shell glob matches: some, and no column of lists among several.
+
+    A pattern that is the name of a column stands for this one, whatever else it would match.
+    """
+    found = [pattern]
+    if pattern not in source.schema:
+        found = matching(source.schema, pattern, option, column=pattern)
     lists = [name for name in found if isinstance(source.schema[name], pl.List | pl.Array)]
     if lists and len(found) > 1:
         raise UsageError(
@@ -61,6 +66,17 @@ def match_columns(source: Source, pattern: str, option: str) -> Matched:
     if len(set(named)) < len(named):
         named = [str(place) for place in range(len(named))]
     return Matched(pattern, tuple(found), tuple(named))
+
+
+def number_columns(source: Source, patterns: Sequence[str], option: str, advice: str) -> list[str]:
+    """Return the columns that names and globs stand for, in the order typed; none holds lists."""
+    matched = [match_columns(source, pattern, option) for pattern in patterns]
+    for one in matched:
+        if one.nested:
+            raise UsageError(
+                f"{option} {one.pattern!r} is a column of lists; {advice}.", column=one.columns[0]
+            )
+    return list(dict.fromkeys(name for one in matched for name in one.columns))
 
 
 def natural_key(name: str) -> tuple[tuple[tuple[int, int | str], ...], str]:

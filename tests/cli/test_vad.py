@@ -198,6 +198,15 @@ def cast_min(path: Path) -> float:
     return float(pl.read_parquet(path)["calibrated"].to_numpy().min())
 
 
+def test_a_member_that_is_named_is_that_column_whatever_its_name_would_match(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    names = {f"score_{k}": f"score[{k}]" for k in (1, 2, 3)}
+    path = write(members().rename(names), tmp_path / "a.parquet")
+    found = fit(invoke, path, "--members", "score[1],score[3]")
+    assert found["members"] == ["score[1]", "score[3]"]
+
+
 def test_what_is_wrong_with_members_is_said(tmp_path: Path, invoke: Invoke) -> None:
     path = write(members(), tmp_path / "a.parquet")
     assert "at least two replicates" in refused(invoke, path, "--members", "score_1", code=2)

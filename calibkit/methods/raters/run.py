@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from glob import escape
 from itertools import pairwise
 from typing import Final
 
@@ -20,7 +19,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, blocks
-from calibkit.columns.patterns import match_columns
+from calibkit.columns.patterns import number_columns
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import LEAST_PROBABILITY, RaterOptions, used_roles
@@ -123,16 +122,7 @@ def feature_names(source: Source, patterns: Sequence[str]) -> AlphaFeatures:
         raise UsageError(f"--features {own[0]} stands alone; leave the other patterns out.")
     if own:
         return own[0]
-    found: dict[str, None] = {}
-    for pattern in patterns:
-        named = escape(pattern) if pattern in source.schema else pattern
-        matched = match_columns(source, named, "--features")
-        if matched.nested:
-            raise UsageError(
-                f"--features {pattern!r} is a column of lists; give columns of numbers."
-            )
-        found |= dict.fromkeys(matched.columns)
-    return list(found)
+    return number_columns(source, patterns, "--features", "give columns of numbers")
 
 
 def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> Fitted[AlphaModel]:

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial, reduce
-from glob import escape
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -20,7 +19,7 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, blocks, rows_by_group
 from calibkit.columns.columns import columns_beside
-from calibkit.columns.patterns import match_columns
+from calibkit.columns.patterns import number_columns
 from calibkit.columns.rows import (
     Remark,
     RowFinder,
@@ -289,8 +288,7 @@ def read_vad_rows(
     if train is None:
         return test, None
     alone = dataclasses.replace(options, calibrated=None, calibrator=None, train_input=None)
-    # The very columns, whatever stands in their names.
-    own = dataclasses.replace(alone, members=tuple(map(escape, names)))
+    own = dataclasses.replace(alone, members=names)
     return test, _summarised(train, member_names(train, own), own)
 
 
@@ -299,15 +297,8 @@ def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
 
     Raises `UsageError` for a pattern that matches nothing, a column of lists, a column in two roles.
     """
-    found: dict[str, None] = {}
-    for pattern in options.names:
-        matched = match_columns(source, pattern, "--members")
-        if matched.nested:
-            raise UsageError(
-                f"--members {pattern!r} is a column of lists; give one column a member.",
-                column=matched.columns[0],
-            )
-        found |= dict.fromkeys(matched.columns)
+    advice = "give one column a member"
+    found = dict.fromkeys(number_columns(source, options.names, "--members", advice))
     # A pattern may match the column of another role; a name that was typed may not.
     taken = dict.fromkeys(options.names, "--members")
     for role in ("calibrated", "weight", "by"):
