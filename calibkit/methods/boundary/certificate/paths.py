@@ -31,9 +31,9 @@ from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.numerics.logistic import ridge_weights
-from calibkit.summaries.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally, count_rows, log_odds
 from calibkit_kernels.classes import affine_rows, outer_sums
-from calibkit_kernels.maps import LEAST, log_odds, logit
+from calibkit_kernels.maps import LEAST, logit
 
 #: The path of the curved surface, which no other method has.
 CURVED = "curved"
@@ -223,11 +223,7 @@ def _curved_cuts(tally: Tally, surface: CurvedSurface, probability: bool) -> Flo
         places.append(places[-1] + max(1, places[-1] // _DENSE))
     places[-1] = distinct_scores.size - 1
     grid = np.ascontiguousarray(distinct_scores[places][::-1])
-    s = grid
-    if probability:
-        s = np.empty(grid.size)
-        log_odds(grid, LEAST, s)
-    worth = surface.worth(s)
+    worth = surface.worth(log_odds(grid) if probability else grid)
     at = np.searchsorted(grid, tally.score, side="right") - 1
     cuts = _falling_values(tally, worth[tally.level, at])
     found = np.full((cuts.size + 1, tally.levels), -np.inf)
