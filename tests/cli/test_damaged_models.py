@@ -163,6 +163,8 @@ def test_damage_is_refused_or_does_no_harm(
         ("tree", ("maps",), lambda own: [*own, own[0]], "2 leaves, but 3 maps"),
         ("tree", ("maps", 0, "a"), DELETED, "'a' and 'b', or 'knots' and 'values'"),
         ("tree", ("maps", 0, "c"), 1.0, "beta"),
+        ("tree", ("maps", 0), steps([0.0], [0.5]), "maps are of one kind"),
+        ("tree", ("tree", 2, "leaf"), 0, "1 leaves, but 2 maps"),
         ("tree", ("maps", 0), steps([0.0, 1.0], [0.5]), "as many values as knots"),
         ("tree", ("maps", 0), steps([], []), "as many values as knots"),
         ("tree", ("maps", 0), steps([1.0, 1.0], [0.2, 0.5]), "knots must increase"),

@@ -298,11 +298,11 @@ class HetcalModel(Model):
 
 
 def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: str) -> None:
-    leaves = 0
+    leaves = set[int]()
     seen = [0] * len(part.tree)
     for place, node in enumerate(part.tree):
         if node.leaf is not msgspec.UNSET:
-            leaves += 1
+            leaves.add(node.leaf)
             if not 0 <= node.leaf < len(part.maps):
                 raise ModelError(f"leaf {node.leaf} has no map")
             continue
@@ -320,12 +320,12 @@ def _check_tree(part: PartitionPart, kinds: dict[str, str | None], partition: st
             seen[child] += 1
     if not part.tree or any(count != 1 for count in seen[1:]):
         raise ModelError("every node of 'tree' but the first is the child of one node")
-    if leaves != len(part.maps):
-        raise ModelError(f"{leaves} leaves, but {len(part.maps)} maps")
+    if len(leaves) != len(part.maps):
+        raise ModelError(f"{len(leaves)} leaves, but {len(part.maps)} maps")
     for leaf in part.maps:
         _check_map(leaf)
-    if len({leaf.c is msgspec.UNSET for leaf in part.maps}) > 1:
-        raise ModelError("'c' belongs to every beta map, and to no other")
+    if len({(leaf.c is msgspec.UNSET, leaf.knots is msgspec.UNSET) for leaf in part.maps}) > 1:
+        raise ModelError("maps are of one kind: 'c' belongs to every beta map, and to no other")
 
 
 def _check_sides(node: TreeNode, category: bool) -> None:
@@ -337,10 +337,10 @@ def _check_sides(node: TreeNode, category: bool) -> None:
 
 
 def _check_map(leaf: LeafMap) -> None:
-    if leaf.a is not msgspec.UNSET and leaf.b is not msgspec.UNSET:
+    if leaf.knots is msgspec.UNSET or leaf.values is msgspec.UNSET or leaf.a is not msgspec.UNSET:
+        if leaf.knots is not leaf.values or msgspec.UNSET in (leaf.a, leaf.b):  # only UNSET is both
+            raise ModelError("a map has 'a' and 'b', or 'knots' and 'values'")
         return
-    if leaf.knots is msgspec.UNSET or leaf.values is msgspec.UNSET:
-        raise ModelError("a map has 'a' and 'b', or 'knots' and 'values'")
     if not leaf.knots or len(leaf.knots) != len(leaf.values):
         raise ModelError("a map has as many values as knots")
     if any(high <= low for low, high in zip(leaf.knots, leaf.knots[1:], strict=False)):
