@@ -30,6 +30,13 @@ def distinct_values(values: NDArray[Any] | Sequence[float]) -> NDArray[Any]:
     return np.unique(values, return_counts=True)[0]
 
 
+def fixed(array: Numbers) -> Numbers:
+    """Return an array contiguous and read-only, as columns are: kernels are compiled for such ones."""
+    found = np.ascontiguousarray(array)
+    found.flags.writeable = False
+    return found
+
+
 def blocks(rows: int, size: int) -> Iterator[slice]:
     """Yield slices of so many rows, in order: each of one size, but for the last."""
     for first in range(0, rows, size):

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s
+from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, fixed
 from calibkit.errors import FIRST_ROWS, DataError
 from calibkit.files.sources import Source
 from calibkit.files.values import SETTLES_DECIMAL, UNSURE
@@ -86,6 +86,7 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         count: int,
         first: list[int],
     ) -> None:
+        self.about = file, column, problem, value, advice
         self.problem, self.value, self.advice = problem, value, advice
         more = ", …" if count > len(first) else ""
         places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
@@ -101,17 +102,9 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
 
     def merge(self, *later: OffendingRows) -> OffendingRows:
         """Return this with the rows of later batches that offend in the same way."""
-        like = [one for one in later if (one.column, one.problem) == (self.column, self.problem)]
-        first = [row for one in (self, *like) if one.file == self.file for row in one.first_rows]
-        return OffendingRows(
-            str(self.file),
-            str(self.column),
-            self.problem,
-            self.value,
-            self.advice,
-            sum(one.rows or 0 for one in (self, *like)),
-            first[:FIRST_ROWS],
-        )
+        like = [one for one in (self, *later) if one.about[1:3] == self.about[1:3]]
+        first = [row for one in like if one.file == self.file for row in one.first_rows]
+        return OffendingRows(*self.about, sum(one.rows or 0 for one in like), first[:FIRST_ROWS])
 
 
 class Remark(Struct, frozen=True, forbid_unknown_fields=True):
@@ -140,11 +133,10 @@ def merge_remarks(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 class NothingLeft(DataError):  # noqa: N818 (its kin say what they are about)
     """All rows were dropped; `remarks` says why."""
 
-    def __init__(self, file: str | None, rows: int, remarks: Iterable[Remark]) -> None:
+    def __init__(self, file: str, rows: int, remarks: Iterable[Remark]) -> None:
         self.remarks = tuple(remarks)
-        where = f"{file}: " if file else ""
         super().__init__(
-            f"{where}all {rows} rows lack a value and were dropped: "
+            f"{file}: all {rows} rows lack a value and were dropped: "
             + "; ".join(remark.text for remark in self.remarks),
             file=file,
             rows=rows,
@@ -336,8 +328,7 @@ def numeric_column(
     if lowest <= 0 <= highest:
         bits = array.view(np.uint32 if array.dtype == np.float32 else np.uint64)
         if (bits == np.uint64(1 << (8 * array.itemsize - 1))).any():  # there is a -0.0
-            array = array + array.dtype.type(0.0)  # -0.0 + 0.0 = 0.0
-            array.flags.writeable = False
+            return fixed(array + array.dtype.type(0.0))  # -0.0 + 0.0 = 0.0
     return array
 
 
@@ -381,8 +372,7 @@ def _on_scale(
     if scale == "percent":
         if dtype == "float64":
             array = array.astype(np.float64, copy=False)
-        array = array / array.dtype.type(100.0)
-        array.flags.writeable = False
+        return fixed(array / array.dtype.type(100.0))
     return array
 
 
@@ -477,9 +467,7 @@ def read_only(column: pl.Series) -> Numbers:
 
     Always read-only, since numba compiles a kernel once for arrays that are and once for others.
     """
-    array = column.to_numpy()
-    array.flags.writeable = False
-    return array
+    return fixed(column.to_numpy())
 
 
 def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from calibkit.arrays import Floats, rows_by_group
+from calibkit.arrays import Floats, fixed, rows_by_group
 from calibkit.columns.patterns import Matched, match_columns
 from calibkit.columns.rows import FloatArray, RowFinder, as_fitted, as_single, numeric_column
 from calibkit.columns.segments import known_codes
@@ -75,9 +75,7 @@ def into_unit_interval(score: FloatArray) -> tuple[FloatArray, int]:
     moved = int(np.count_nonzero((score < 0) | (score > 1)))
     if not moved:
         return score, 0
-    clipped = score.clip(score.dtype.type(0), score.dtype.type(1))
-    clipped.flags.writeable = False
-    return clipped, moved
+    return fixed(score.clip(score.dtype.type(0), score.dtype.type(1))), moved
 
 
 class ClassColumns:

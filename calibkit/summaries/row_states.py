@@ -33,7 +33,7 @@ from calibkit.numerics.hashes import hash_rows, hash_text
 from calibkit.options.option import plain
 from calibkit.options.shared import Threaded
 from calibkit.runtime.memory import memory_budget
-from calibkit.summaries.passes import work_through
+from calibkit.summaries.passes import Passes
 from calibkit.summaries.states import (
     KEY,
     OTHER_ROWS,
@@ -90,10 +90,7 @@ class Reading(Struct, frozen=True):
 
         memory = self.source.memory or memory_budget(None)
         most = min(memory.batch, memory.rows_of(len(self.names)))
-        windows = self.source.windows(self.names, rows=most)
-        for frame in work_through(1, read, windows, self.names):
-            assert isinstance(frame, pl.DataFrame)
-            yield frame
+        yield from Passes(self.source, self.names, read, memory, rows=most)
 
 
 def _stored(kind: pl.DataType) -> pl.DataType:

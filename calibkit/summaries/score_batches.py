@@ -14,7 +14,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Numbers, distinct_values
+from calibkit.arrays import Numbers, distinct_values, fixed
 from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
@@ -47,7 +47,6 @@ from calibkit.summaries.score_summary import (
     Seen,
     checked,
     columns_of,
-    fixed,
     level_numbers,
     level_values,
     levels_of,
@@ -317,7 +316,8 @@ def stored_rows(
         else:
             text = known[like.name].gather(values).alias(like.name)
             others.append(text.cast(like.dtype) if like.dtype.is_numeric() else text)
-    own = seen.fields(passes.source) | {role: fixed(found.get(role)) for role in ROLES}
+    own = seen.fields(passes.source)
+    own |= {role: fixed(found[role]) if role in found else None for role in ROLES}
     own["warnings"] += arrays.warnings
     own["hashes"] = seen.hashes if edges else {}
     return checked(replace(window, **own, others=pl.DataFrame(others), moved=bool(edges)))

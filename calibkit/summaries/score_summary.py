@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import asdict, replace
 
-from calibkit.arrays import Numbers, UInt16s
+from calibkit.arrays import Numbers, UInt16s, fixed
 from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
 from calibkit.errors import DataError, ResourceError
@@ -219,15 +219,6 @@ def _row_sums(rows: ScoreRows) -> dict[str, str]:
 def columns_of(rows: ScoreRows) -> dict[str, Numbers]:
     """Return the columns of the roles that rows have, the score first."""
     return {role: getattr(rows, role) for role in ROLES if getattr(rows, role) is not None}
-
-
-def fixed(array: Numbers | None) -> Any:
-    """Return an array as columns give them: contiguous and read-only."""
-    if array is None:
-        return None
-    found = np.ascontiguousarray(array)
-    found.flags.writeable = False
-    return found
 
 
 class Payload(Seen, frozen=True, forbid_unknown_fields=True, kw_only=True):
