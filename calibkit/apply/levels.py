@@ -12,6 +12,7 @@ from calibkit.columns.rows import RowFinder, arrays_as_fitted
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.kinds import LEVEL, Reads, Request
+from calibkit.models.lineage import agreed, read_makers
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 
@@ -57,7 +58,8 @@ def with_levels(
         read = tuple(reads.needed.values())
         source = source.typed(read)
         source.as_written([name for name in kept if name not in read])
-    plan = Application(source, asked, applier, reads, kept, added=[LEVEL], places=[0])
+    makers = agreed(read_makers(source))
+    plan = Application(source, asked, applier, reads, kept, [LEVEL], [0], made_by=makers)
     # The application says what there is of the source.
     told = tuple(text for text in placed.warnings if text not in source.warnings)
     return plan, replace(placed, warnings=told)

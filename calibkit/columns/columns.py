@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns import rows as readers
 from calibkit.columns.rows import FloatArray, Remark, RowFinder
-from calibkit.columns.segments import read_segments
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.models.model import Resolution
@@ -130,10 +129,8 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         A fit does so by itself; rows of a window will have lost their places by then.
         """
         for role, name in beside.items():
-            if role == "by":
-                read_segments(self.other(name), self.finder)
-            else:
-                readers.refuse_missing(self.other(name), self.finder)
+            readers.refuse_missing(self.other(name), self.finder, empty=role == "by")
+            readers.refuse_lists(self.other(name), self.finder)
 
     @property
     def positive_rows(self) -> int:

@@ -163,6 +163,7 @@ class TimeParts:
     def add(self, times: pl.Series, where: RowFinder, weight: Floats | None = None) -> None:
         """Add rows; refuse one without a time."""
         refuse_missing(times, where)
+        refuse_lists(times, where)
         rows = _as_times(times).to_frame()
         once, sums = pl.len().cast(pl.Int64), pl.exclude("time").sum()
         fresh = rows.group_by("time").agg(mass=once, rows=once)

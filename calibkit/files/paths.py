@@ -289,10 +289,10 @@ def fresh_path(final: Path) -> Path:
     host = zlib.crc32(os.uname().nodename.encode())
     before = f".{os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])}.calibkit-{host:08x}-"
     stale = re.compile(rf"{re.escape(before)}(\d+)-[0-9a-f]+\.tmp")
-    for entry in os.scandir(final.parent):
-        found = stale.fullmatch(entry.name)
-        if found and not _alive(int(found[1])):
-            with suppress(OSError):
+    with suppress(OSError):  # a folder that takes files may not be listed
+        for entry in os.scandir(final.parent):
+            found = stale.fullmatch(entry.name)
+            if found and not _alive(int(found[1])):
                 Path(entry.path).unlink(missing_ok=True)
     return final.with_name(f"{before}{os.getpid()}-{os.urandom(4).hex()}.tmp")
 

@@ -294,7 +294,7 @@ def stored_rows(
         scores.add([window.score], row_hashes(columns_of(window)))
         for column in window.others.iter_columns():
             if not _is_number(column):
-                text = column.cast(pl.String).unique()
+                text = _as_text(column).unique()
                 before = known.get(column.name, text.clear())
                 known[column.name] = before.append(text).unique().sort()
     seen = _of_all(windows, passes)
@@ -331,9 +331,13 @@ def _fields(rows: ScoreRows, known: Mapping[str, pl.Series]) -> dict[str, Number
             found[_OTHER + column.name] = column.to_physical().to_numpy()
             continue
         codes = pl.int_range(known[column.name].len(), dtype=pl.UInt32, eager=True)
-        place = column.cast(pl.String).replace_strict(known[column.name], codes)
+        place = _as_text(column).replace_strict(known[column.name], codes)
         found[_OTHER + column.name] = place.to_numpy()
     return found
+
+
+def _as_text(column: pl.Series) -> pl.Series:
+    return column if column.dtype == pl.Binary else column.cast(pl.String)  # bytes need not be text
 
 
 def _is_number(column: pl.Series) -> bool:

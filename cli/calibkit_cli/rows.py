@@ -149,6 +149,7 @@ def bin(options: BinOptions, line: BinLine) -> None:
 def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
     """Write the rows with their levels: they are read a second time, once the grid is known."""
     from calibkit.apply.levels import with_levels
+    from calibkit.models.lineage import footer
 
     if line.partial or line.dask is not None:
         raise UsageError(
@@ -162,7 +163,8 @@ def _write_levels(options: BinOptions, line: BinLine, console: Console) -> None:
         console.summary(*placed.notes)
         console.detail(*placed.details)
         tell(*placed.warnings)
-        return runs.Rows(plan.frames(line.budget, options.workers, tell), ["level"])
+        frames = plan.frames(line.budget, options.workers, tell)
+        return runs.Rows(frames, ["level"], footer(plan.made_by))
 
     runs.write_rows(console, line.open(console), make)
 

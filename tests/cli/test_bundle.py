@@ -389,6 +389,10 @@ def test_the_note_survives_apply_and_keeps_to_its_column(
     again = json.loads(pl.read_parquet_metadata(kept)["calibkit.made_by"])
     assert again.keys() == {"calibrated"}
     assert again["calibrated"] != note["calibrated"]
+    levels = ("bin", folder / "calibrated.parquet", "--score", "calibrated", "--add-level")
+    assert invoke(*levels, "-o", kept).code == 0
+    same = json.loads(pl.read_parquet_metadata(kept)["calibkit.made_by"])
+    assert same == {"calibrated": note["calibrated"]}
 
 
 def test_the_user_can_say_who_made_a_column(folder: Path, invoke: Invoke, tmp_path: Path) -> None:

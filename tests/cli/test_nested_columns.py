@@ -9,6 +9,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import calibkit as ck
 from tests.cli.score_files import write
 from tests.conftest import Invoke, Outcome
 
@@ -73,3 +74,49 @@ def test_a_pattern_of_several_lists_is_refused(tmp_path: Path, invoke: Invoke) -
     path = write(frame, tmp_path / "a.parquet")
     line = ("alpha-cal", path, "--probs", "p_*", "--counts", "n", "-o", tmp_path / "m.json")
     invoke(*line).refused(2, "p_1")
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return more rows than a small memory holds, with lists and with bytes that are no text."""
+    place = [row % 37 for row in range(70_000)]
+    frame = ck.simulate_posterior(70_000, seed=1).select(
+        "score",
+        "label",
+        "uncertainty",
+        pl.Series("lists", [[one] for one in place]),
+        pl.Series("bytes", [bytes([128 + one]) for one in place]),
+    )
+    return write(frame, tmp_path_factory.mktemp("many") / "many.parquet")
+
+
+SMALL = ("--memory", "300MB")
+BOUNDARY = ("boundary", "--precision", "0.6", "--method", "st", "-q")
+
+
+@pytest.mark.parametrize("memory", [(), SMALL], ids=["held", "stored"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        (*BOUNDARY, "--time"),
+        (*BOUNDARY, "--groups"),
+        ("calibrate", "--method", "auto", "--time"),
+        ("hetcal", "--features", "uncertainty", "--groups"),
+    ],
+    ids=["boundary time", "boundary groups", "calibrate", "hetcal"],
+)
+def test_lists_are_no_groups_and_no_times(
+    line: tuple[str, ...], memory: tuple[str, ...], many: Path, invoke: Invoke
+) -> None:
+    done = invoke(*line, "lists", many, *memory)
+    done.refused(3, "column 'lists': List(Int64) holds several values in 70000 rows")
+
+
+@pytest.mark.parametrize("option", ["--time", "--groups", "--by"])
+def test_bytes_that_are_no_text_deal_rows_that_do_not_fit(
+    option: str, many: Path, invoke: Invoke
+) -> None:
+    line = (*BOUNDARY, option, "bytes", many)
+    held, stored = invoke(*line), invoke(*line, *SMALL)
+    assert (held.code, stored.code) == (0, 0), stored.stderr
+    assert stored.stdout == held.stdout

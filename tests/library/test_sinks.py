@@ -93,6 +93,17 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
     assert sorted(leftovers(tmp_path)) == sorted(others)
 
 
+def test_a_folder_that_may_not_be_listed_takes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(folder: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    write_bytes(b"1", str(tmp_path / "x.json"))
+    assert (tmp_path / "x.json").read_bytes() == b"1"
+
+
 def test_symbolic_links_are_written_through(tmp_path: Path) -> None:
     target = tmp_path / "sub" / "target.json"
     target.parent.mkdir()

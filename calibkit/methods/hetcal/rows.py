@@ -16,7 +16,7 @@ from numpy.typing import DTypeLike
 
 from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s, blocks
 from calibkit.columns.columns import ScoreRows, read_score_rows
-from calibkit.columns.rows import Remark, merge_remarks, refuse_missing, weightless
+from calibkit.columns.rows import Remark, merge_remarks, weightless
 from calibkit.columns.segments import TimeParts, group_parts
 from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
 from calibkit.errors import DataError, UsageError
@@ -236,16 +236,17 @@ class Reader(Struct, frozen=True):
     known: Features | None = None
 
     @property
-    def dealing(self) -> list[str]:
-        """The columns that deal rows to folds."""
-        return [name for name in (self.options.groups, self.options.time) if name is not None]
+    def dealing(self) -> dict[str, str]:
+        """The columns that deal rows to folds, by role."""
+        named = {"groups": self.options.groups, "time": self.options.time}
+        return {role: name for role, name in named.items() if name is not None}
 
     @property
     def used(self) -> list[str]:
         """All columns that are read."""
         options, features = self.options, [column.name for column in self.columns]
         named = filter(None, (options.score, options.label, options.weight))
-        return [*named, *features, *self.dealing]
+        return [*named, *features, *self.dealing.values()]
 
     def window(self, source: Source) -> Window:
         """Read and check the rows of a window."""
@@ -254,20 +255,15 @@ class Reader(Struct, frozen=True):
             self.options.columns,
             uncertainty=False,
             finite_scores=True,
-            others=self.dealing,
+            others=list(self.dealing.values()),
             features=[column.name for column in self.columns],
         )
+        data.refuse_absent(self.dealing)
         return self.with_features(data, None if self.known is None else self.known.categories)
 
     def with_features(self, data: ScoreRows, known: Categories | None) -> Window:
         """Return rows with their features, as places among `known` categories or their own."""
         return Window(data, *read_features(data.others, self.columns, data.finder, known))
-
-    def check(self, source: Source) -> None:
-        """Refuse values of a window that no fit can use."""
-        data = self.window(source).data
-        for name in self.dealing:
-            refuse_missing(data.other(name), data.finder)
 
     def look(
         self, passes: Passes[Window], totals: Totals, times: TimeParts
@@ -289,8 +285,6 @@ class Reader(Struct, frozen=True):
             summaries.add([linear, *numbers], hashes)
             if options.time is not None:
                 times.add(data.other(options.time), data.finder, data.repeats)
-            if options.groups is not None:
-                group_parts(data.other(options.groups), FOLDS, options.seed, data.finder)
         if known is not None:
             return Features(self.columns, known.categories), summaries
         categories = [None if one is None else one.names() for one in counts]

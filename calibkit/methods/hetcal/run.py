@@ -131,7 +131,7 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
 def _reading(source: Source, options: HetcalOptions) -> Reading:
     """Return what a state holds of an input: also the columns that deal its rows to folds."""
     reader = Reader(options, feature_columns(source, options.patterns))
-    return Reading(source, reader.used, reader.check)
+    return Reading(source, reader.used, reader.window)
 
 
 def _roles(options: HetcalOptions, source: Source, feature: str) -> dict[str, str]:
