@@ -527,12 +527,13 @@ def label_column(
     )
     if not must_occur:
         return labels, (message,)
-    raise DataError.of(
-        where.source.parts[0].path,
-        f"{message}; name one of its values by --positive",
-        column=column.name,
-        rows=column.len(),
-    )
+    raise never_positive(where.source.parts[0].path, message, column.name, column.len())
+
+
+def never_positive(file: str, said: str, column: str, rows: int) -> DataError:
+    """Return what is `said` of labels among which the positive class is not, as an error."""
+    said += "; name one of its values by --positive"
+    return DataError.of(file, said, column=column, rows=rows)
 
 
 def decision_column(column: pl.Series, where: RowFinder) -> UInt8s:

@@ -113,6 +113,7 @@ class _Text:
         """Parse it; `hold`: whether its rows are held; `guess`: the first ones may tell types."""
         self.source, self.part, self.dialect, self.hold = source, part, dialect, hold
         guess = guess and dialect.decimal != "." and dialect.null_values is None
+        self._with_comma = Kind(floats_of(dialect), ",", voting=True)
         self.names = {}
         head = self._scan(
             has_header=False, n_rows=1, infer_schema=False, truncate_ragged_lines=True
@@ -202,10 +203,6 @@ class _Text:
         odd = rows.select(exactly(name).str.contains("[.nN]").any() for name in found)
         known = odd.collect(engine="streaming").row(0, named=True)
         return [name for name in found if not known[name]]
-
-    @property
-    def _with_comma(self) -> Kind:
-        return Kind(floats_of(self.dialect), ",", voting=True)
 
     def _promising(
         self, rows: pl.LazyFrame, names: list[str], count: float = math.inf

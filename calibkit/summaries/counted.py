@@ -196,8 +196,8 @@ class Cells:
     """
 
     def __init__(self, roles: Sequence[Role], levels: int, scale: Scale, unit: Unit) -> None:
-        self.roles, self.scale, self.unit = tuple(roles), scale, unit
-        names = [role.name for role in roles]
+        self.scale, self.unit = scale, unit
+        self._names = names = [role.name for role in roles]
         self._first, self._labels = names[0], 2 if "label" in names else 1
         self._levels, self._weighted = "uncertainty" in names[1:], "weight" in names
         shape = (scale.size, levels * self._labels)
@@ -258,10 +258,8 @@ class Cells:
             found["label"] = (kind % 2).astype(np.uint8)
         if self._weighted:
             found["weight"] = self._sums[cells, kind]
-        names = [role.name for role in self.roles]
-        return pl.DataFrame(
-            {name: found[name] for name in names} | {COUNT: self._rows[cells, kind]}
-        )
+        found = {name: found[name] for name in self._names}
+        return pl.DataFrame(found | {COUNT: self._rows[cells, kind]})
 
 
 class NoRoomError(Exception):
@@ -391,6 +389,7 @@ class Counter:
     ) -> None:
         self.roles = tuple(roles)
         self._names = {COUNT, *(role.name for role in roles)}
+        self._cut = [role for role in roles if role.coarse]
         #: The rows that were added, or what became of them; none once they go into a table.
         self.held: list[pl.DataFrame] = []
         self._room, self._levels, self._exactly, self._unit = room, levels, exactly, unit
@@ -439,10 +438,6 @@ class Counter:
     @property
     def _most(self) -> int:
         return self._room.most if self._bits is None else min(self._room.most, _MOST_CUT)
-
-    @property
-    def _cut(self) -> list[Role]:
-        return [role for role in self.roles if role.coarse]
 
     def _keys(self, frame: pl.DataFrame, bits: int) -> pl.DataFrame:
         """Return a frame with the keys of the columns that are cut."""

@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values, fixed
 from calibkit.columns.columns import ROLES, ScoreRows
-from calibkit.columns.rows import weightless
 from calibkit.columns.weights import Unit, bit_range, common_unit
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -151,25 +150,21 @@ def _summarise(
     counted = first.count()
     if not first.narrow:
         return first.summary(counted)
-    assert first.last is not None
-    found = level_edges(counted, reading.levels, reading.strategy)
-    if found is None:
-        used = sum(own.rows_read - own.dropped for own in first.seen)
-        raise weightless(passes.source.parts[0].path, first.last.options.weight, used)
-    second = _Pass(passes, reading, room, found[0], unit)
-    return replace(second.summary(second.count()), level_error=found[1])
+    found, error = level_edges(counted, reading.levels, reading.strategy)
+    second = _Pass(passes, reading, room, found, unit)
+    return replace(second.summary(second.count()), level_error=error)
 
 
 def level_edges(
     counted: Counted, levels: Sequence[int], strategy: str = "equal-mass"
-) -> tuple[list[float], float] | None:
+) -> tuple[list[float], float]:
     """Return the edges of levels of counted uncertainties (see `Reading`), and the smallest; rising.
 
-    With them comes by what share of the rows they may miss.  None: no row has a weight.
+    With them comes by what share of the rows they may miss.
     """
     values, weight = counted.frame["uncertainty"].to_numpy(), counted.weights
-    if not weight.any():
-        return None
+    if not weight.any():  # which is refused of all rows, and not of a shard
+        weight = np.ones(values.size)
     cut = edges_by(strategy, values, levels, weight)
     error = 0.0 if counted.exact else float(weight.max() / weight.sum())
     smallest = cut[0][0]

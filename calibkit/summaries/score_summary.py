@@ -12,8 +12,8 @@ from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Numbers, UInt16s, fixed
 from calibkit.columns.columns import ROLES, ScoreRows
-from calibkit.columns.rows import Remark, RowFinder, merge_remarks, weightless
-from calibkit.errors import DataError, ResourceError
+from calibkit.columns.rows import Remark, RowFinder, merge_remarks, never_positive, weightless
+from calibkit.errors import ResourceError
 from calibkit.files.paths import Part
 from calibkit.files.sources import Source
 from calibkit.files.table import Table
@@ -179,13 +179,8 @@ def checked(rows: ScoreRows) -> ScoreRows:
         raise weightless(file, options.weight, rows.rows)
     if rows.label is None or options.positive is None or rows.label.any():
         return rows
-    raise DataError.of(
-        file,
-        f"column {options.label!r}: no row has the positive class {options.positive!r}; "
-        "name one of its values by --positive",
-        column=options.label,
-        rows=rows.rows,
-    )
+    said = f"column {options.label!r}: no row has the positive class {options.positive!r}"
+    raise never_positive(file, said, options.label, rows.rows)
 
 
 def levels_of(edges: Sequence[float] | None) -> int:
