@@ -129,8 +129,7 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         A fit does so by itself; rows of a window will have lost their places by then.
         """
         for role, name in beside.items():
-            readers.refuse_missing(self.other(name), self.finder, empty=role == "by")
-            readers.refuse_lists(self.other(name), self.finder)
+            readers.need_single(self.other(name), self.finder, empty=role == "by")
 
     @property
     def positive_rows(self) -> int:

@@ -230,6 +230,12 @@ def refuse_lists(column: pl.Series, where: RowFinder) -> None:
         where.refuse(column, None, problem, "name a column of single ones")
 
 
+def need_single(column: pl.Series, where: RowFinder, *, empty: bool = False) -> None:
+    """Refuse what can part no rows: no value, or several; see `refuse_missing`."""
+    refuse_missing(column, where, empty=empty)
+    refuse_lists(column, where)
+
+
 def is_text(kind: pl.DataType) -> bool:
     """Tell whether a column holds text, also as categories."""
     return isinstance(kind, pl.String | pl.Categorical | pl.Enum)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt32s, UInt64s
 from calibkit.columns.patterns import natural_key
-from calibkit.columns.rows import RowFinder, is_text, refuse_lists, refuse_missing, texts_of
+from calibkit.columns.rows import RowFinder, is_text, need_single, texts_of
 from calibkit.numerics.hashes import by_value, word_of
 
 #: Whole weights below this, and sums of them below that, say how often rows count in blocks of time.
@@ -32,8 +32,7 @@ def read_segments(column: pl.Series, where: RowFinder) -> Segments:
 
     A row without a value is refused.
     """
-    refuse_missing(column, where, empty=True)
-    refuse_lists(column, where)
+    need_single(column, where, empty=True)
     distinct = column.unique()
     names = tuple(sorted(set(segment_names(distinct)), key=natural_key))
     return Segments(column.name, known_codes(column, names, distinct).astype(np.uint32), names)
@@ -130,8 +129,7 @@ def group_parts(groups: pl.Series, parts: int, seed: int, where: RowFinder) -> U
 
 def group_keys(groups: pl.Series, salt: str, where: RowFinder) -> UInt64s:
     """Return a hash of each row's group, as text, and of a salt; refuse a row without a group."""
-    refuse_missing(groups, where)
-    refuse_lists(groups, where)
+    need_single(groups, where)
     if groups.dtype == pl.Duration:
         groups = groups.to_physical()
     if not groups.dtype.is_integer():
@@ -162,8 +160,7 @@ class TimeParts:
 
     def add(self, times: pl.Series, where: RowFinder, weight: Floats | None = None) -> None:
         """Add rows; refuse one without a time."""
-        refuse_missing(times, where)
-        refuse_lists(times, where)
+        need_single(times, where)
         rows = _as_times(times).to_frame()
         once, sums = pl.len().cast(pl.Int64), pl.exclude("time").sum()
         fresh = rows.group_by("time").agg(mass=once, rows=once)

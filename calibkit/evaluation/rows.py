@@ -262,8 +262,7 @@ def _one(name: str, make: Callable[[pl.Series, RowFinder], Any]) -> _Beside:
 
 def _present(column: pl.Series, where: RowFinder) -> pl.Series:
     """Return a column that has a single value in every row."""
-    readers.refuse_missing(column, where, empty=True)
-    readers.refuse_lists(column, where)
+    readers.need_single(column, where, empty=True)
     return column
 
 
