@@ -221,29 +221,25 @@ class Findings:
             refuse = values.where.refuse
             self.attempt(level, check, lambda: refuse(values.column, offends, problem, advice))
 
-    def of(self, role: str, *, needed: bool = True, empty: bool = False) -> Iterator[Values]:
-        """Yield the columns of a role that have a value; rows without text are never left out.
-
-        `needed`: whether rows without a value matter; `empty`: whether empty text is no value.
-        """
+    def of(self, role: str) -> Iterator[Values]:
+        """Yield the columns of a role that have a value; rows without text are never left out."""
         for name in self.roles.get(role, ()):
-            values = self.present(name, role, needed=needed, empty=empty)
+            values = self.present(name, role)
             if values is not None:
                 yield values
 
-    def present(
-        self, name: str, role: str, *, needed: bool = True, empty: bool = False
-    ) -> Values | None:
+    def present(self, name: str, role: str) -> Values | None:
         """Return the rows of a column that have a value, after saying how many lack one.
 
-        Such rows are left out by an option (a warning) or refused (an error).
+        Such rows are left out by an option (a warning) or refused (an error), but for those of a
+        feature.  Empty text is no label, and names no part of the rows.
         """
         option, asked = "--on-missing", self.options.on_missing
         if role == "label":
             option, asked = "--unlabelled", self.options.unlabelled
-        dropped = asked == "drop"
+        dropped, needed = asked == "drop", role != "feature"
         column, where = self.frame[name], RowFinder(self.source)
-        absent = missing_mask(column, empty=empty)
+        absent = missing_mask(column, empty=role in ("label", *_PARTING))
         present = np.ones(column.len(), bool) if absent is None else ~absent
         missing = int(np.count_nonzero(~present))
         kept = column if absent is None else column.filter(pl.Series(present))
@@ -288,6 +284,13 @@ class Findings:
         what = "correct these rows" if infinite == "error" else only
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
+
+    def nested(self, values: Values, why: str) -> bool:
+        """Add that a column holds several values a row, if it does; tell whether it does."""
+        kind = values.column.dtype
+        if kind.is_nested():
+            self.add("error", "type", f"{kind} {why}", values.column.name)
+        return kind.is_nested()
 
     def constant(self, values: Values, role: str) -> bool:
         """Add that a column has one value, if it has; tell whether it does."""

@@ -21,6 +21,8 @@ from calibkit.validation.findings import COUNTS, PROBS, Findings, Report, Values
 
 #: A score that so large a share of the rows has, of at least so many, is worth a word.
 _MANY_TIES, _ENOUGH = 0.5, 20
+#: What is said of groups and segments that are lists.
+_SINGLE = "holds several values: name a column of single ones"
 #: Groups, segments and classes that a message names.
 _NAMED = 5
 #: Fewer groups, or one with a larger share of the rows, make poor folds.
@@ -100,7 +102,7 @@ def _ties(findings: Findings, name: str, array: FloatArray) -> None:
 def _labels(findings: Findings) -> None:
     """Look at the labels: two classes, or one of those of the class probabilities."""
     options, roles = findings.options, findings.roles
-    for values in findings.of("label", empty=True):
+    for values in findings.of("label"):
         if {"probs", "counts"} & roles.keys() and "score" not in roles:
             continue
         column, where = values.column, values.where
@@ -160,14 +162,17 @@ def _weights(findings: Findings) -> None:
 
 def _segments(findings: Findings) -> None:
     """Look at the values of ``--by``: present in every row, each with both classes."""
-    for values in findings.of("by", empty=True):
-        findings.constant(values, "segment")
-        _one_class(findings, values, "warning", "a fit of its own needs both")
+    for values in findings.of("by"):
+        if not findings.nested(values, _SINGLE):
+            findings.constant(values, "segment")
+            _one_class(findings, values, "warning", "a fit of its own needs both")
 
 
 def _groups(findings: Findings) -> None:
     """Look at ``--groups``: present, and enough of them for folds."""
-    for values in findings.of("groups", empty=True):
+    for values in findings.of("groups"):
+        if findings.nested(values, _SINGLE):
+            continue
         sizes = values.column.value_counts(sort=True)
         largest = int(sizes["count"][0]) / values.column.len()
         name, count = values.column.name, sizes.height
@@ -208,11 +213,8 @@ def _time(findings: Findings) -> None:
     """Look at ``--time``: present, dates in one format, and more than one."""
     for name in findings.roles.get("time", ()):
         findings.attempt("error", "type", partial(findings.source.as_dates, [name]))
-    for values in findings.of("time", empty=True):
-        if values.column.dtype.is_nested():
-            said = f"{values.column.dtype} has no order: name numbers, dates or text"
-            findings.add("error", "type", said, values.column.name)
-        else:
+    for values in findings.of("time"):
+        if not findings.nested(values, "has no order: name numbers, dates or text"):
             findings.constant(values, "time")
 
 
@@ -313,14 +315,12 @@ def _classes_of_labels(findings: Findings, classes: Sequence[str]) -> None:
 
 def _features(findings: Findings) -> None:
     """Look at features: missing values mean something, a constant or an identifier nothing."""
-    for values in findings.of("feature", needed=False):
+    for values in findings.of("feature"):
         name, kind, size = values.column.name, values.column.dtype, values.column.len()
         if findings.constant(values, "feature") or kind.is_numeric():
             continue
-        if kind.is_nested():
-            said = f"{kind} is no feature: name numbers, text or categories"
-            findings.add("error", "type", said, name)
-        elif size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
+        lists = findings.nested(values, "is no feature: name numbers, text or categories")
+        if not lists and size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
             said = "nearly every row has a text of its own: an identifier is no feature"
             findings.add("warning", "constant", said, name)
 

@@ -104,6 +104,9 @@ SPOILT: dict[str, tuple[dict[str, pl.Expr], dict[str, Any], set[tuple[str, str, 
         {"user": pl.col("id") // 4}, {"groups": "user"}, {("note", "classes", "user")}),
     "time": ({"day": pl.lit(3)}, {"time": "day"}, {("warning", "constant", "day")}),
     "times": ({"day": pl.concat_list("id")}, {"time": "day"}, {("error", "type", "day")}),
+    "lists of groups": (
+        {"g": pl.concat_list("id")}, {"groups": "g"}, {("error", "type", "g")}),
+    "lists of segments": ({"g": pl.concat_list("id")}, {"by": "g"}, {("error", "type", "g")}),
     "weights": (
         {"w": pl.when(pl.col("id") == 1).then(-1).otherwise(1)},
         {"weight": "w"}, {("error", "range", "w")}),
