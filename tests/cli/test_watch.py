@@ -426,6 +426,17 @@ def test_the_table_on_a_terminal(
         assert word in done.stdout.decode()
 
 
+def test_no_night_is_later_than_the_last_day_there_is(
+    models: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    frame = nights(1, rows=40).with_columns(day=pl.lit("9999-12-31"))
+    rows = write(frame, tmp_path / "rows.parquet")
+    words = (models / "boundary.json", rows, "--period", "day", "--precision", "0.45")
+    assert "night 9999-12-31 at" in content(invoke, *words, "--state", tmp_path / "a")["advice"]
+    late = content(invoke, *words, "--state", tmp_path / "b", "--maturity", "3")
+    assert late["rows"] == 0
+
+
 def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     frame = nights(1)
     rows = write(frame, tmp_path / "rows.parquet")
@@ -437,6 +448,7 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
     outside = write(frame.with_columns(pl.col("score") * 2), tmp_path / "outside.csv")
     number = pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("1")).otherwise(pl.lit("soon"))
     soon = write(frame.with_columns(night=number), tmp_path / "soon.csv")
+    early = write(frame.with_columns(day=pl.lit("0000-01-01")), tmp_path / "early.csv")
     for words, code, said in (
         ((model, rows), 2, "--state"),
         ((model, rows, "--state", "-"), 2, "--state"),
@@ -453,6 +465,7 @@ def test_bad_usage(models: Path, invoke: Invoke, tmp_path: Path) -> None:
         ((model, odd, "--state", state, "--period", "day"), 3, "'day'"),
         ((model, gone, "--state", state, "--period", "night"), 3, "'night'"),
         ((model, soon, "--state", state, "--period", "night"), 3, "no night"),
+        ((model, early, "--state", state, "--period", "day"), 3, "no night"),
         ((model, outside, "--state", state), 3, "'score'"),
         ((model, rows, "--state", state, "--period", "score"), 3, "'score'"),
     ):

@@ -17,7 +17,7 @@ from calibkit.columns.rows import Remark, RowFinder
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch import bins
-from calibkit.methods.watch.state import Calendar, Night, Shard, period_at
+from calibkit.methods.watch.state import DAYS, Calendar, Night, Shard, period_at
 from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.hashes import hash_rows, hash_text, merge_hashes
@@ -74,6 +74,8 @@ class Reading(Struct, frozen=True):
             places = column.dt.date().to_physical().cast(pl.Int64)
         else:
             where.refuse(column, None, f"type {kind} is no night", _KINDS)
+        if self.calendar == "date":
+            places = places.set(~places.is_between(*DAYS), None)
         if places.null_count():
             where.refuse(column, places.is_null().to_numpy(), "no night", _KINDS)
         return places.to_numpy()

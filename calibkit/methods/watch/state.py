@@ -23,8 +23,9 @@ from calibkit.models.model import canonical_text, decode_as
 MAGIC: Final = "calibkit watch"
 VERSION: Final = 1
 
-#: The day that counts as 0 in the order of nights.
+#: The day that counts as 0 in the order of nights; the first day and the last that are nights.
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+DAYS: Final = (date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH)
 
 #: What nights are: days, whole numbers, or runs of the command, counted from 1.
 Calendar = Literal["date", "integer", "run"]
@@ -312,8 +313,9 @@ def place_of(period: str | int) -> int:
 
 
 def period_at(place: int, calendar: Calendar) -> str | int:
-    """Return the night at a place in time."""
-    return date.fromordinal(place + _EPOCH).isoformat() if calendar == "date" else place
+    """Return the night at a place in time; of what lies beyond all days the last one."""
+    day = min(place, DAYS[1]) + _EPOCH
+    return date.fromordinal(day).isoformat() if calendar == "date" else place
 
 
 def _asked(state: WatchState) -> dict[str, object]:
