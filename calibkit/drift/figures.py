@@ -81,9 +81,8 @@ def figures(
             new = np.bincount(place, [float(rows) for rows in sums[role]])
             sizes = kish, fitted_rows(one.model)
             index = stability(new.tolist(), old.tolist(), sizes, options.confidence)
-            values[name], bounds[name] = index.value, index.interval
-            values[f"{name}_expected"] = index.expected
-            values[f"{name}_p_value"] = index.p_value
+            values |= {name: index.value, f"{name}_expected": index.expected}
+            values[f"{name}_p_value"], bounds[name] = index.p_value, index.interval
     if options.label is not None:
         names = ("labelled", "positives", "labelled_selected", "hits")
         rows, positives, selected, hits = (_total(sums, name) for name in names)

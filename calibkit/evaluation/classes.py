@@ -113,7 +113,7 @@ def evaluate_votes(
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         found = {
-            name: measured.measure(judged if part.rows is None else judged.rows(part.rows))
+            name: measured.measure(judged if part.rows is None else judged.rows_of(part.rows))
             for name, judged in predictors.items()
         }
         for name, one in found.items():

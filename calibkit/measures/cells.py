@@ -12,11 +12,10 @@ from calibkit.arrays import Floats, Numbers, UInt16s
 from calibkit.bins.binning import MOST_LEVELS, Grid, bins_within, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
-from calibkit.measures.views import Sample
+from calibkit.measures.views import Sample, as_probabilities
 from calibkit.numerics.distributions import critical_value, normal_quantile
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
-from calibkit_kernels.metrics import expit
 from calibkit_kernels.tally import fill_grid
 
 
@@ -105,12 +104,8 @@ def _gaps(sample: Sample, cells: Cells, settings: Settings) -> tuple[Floats, Flo
     """
     size = cells.levels * cells.columns
     gaps, variances = np.full(size, np.nan), np.full(size, np.nan)
-    weight, score = sample.weight, sample.score
-    usable = settings.scale == "probability"
-    if settings.scale == "logit" and np.isfinite(score).all():
-        usable, score = True, np.empty(score.size)
-        expit(sample.score, score)
-    if usable and score.size and (weight is None or weight.any()):
+    weight, score = sample.weight, as_probabilities(sample.score, settings.scale)
+    if score is not None and score.size and (weight is None or weight.any()):
         tally = count_rows(
             score, cells.cell, sample.label, size, weight=weight, threads=settings.threads
         )

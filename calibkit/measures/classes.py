@@ -19,13 +19,12 @@ from typing import Final, Literal
 import numpy as np
 import polars as pl
 from msgspec import Struct
-from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Bools, Floats, Int64s, UInt32s, distinct_values
 from calibkit.measures.influence import Level
 from calibkit.measures.reliability import SCHEMA
 from calibkit.measures.result import Difference, Interval, Number
-from calibkit.measures.views import DEFINED, Sample, View, view_of
+from calibkit.measures.views import DEFINED, Rows, Sample, View, view_of
 from calibkit.numerics import votes
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
@@ -48,7 +47,7 @@ _OF_TWO_VOTES: Final = (
 )
 
 
-class Judged(Struct, frozen=True, kw_only=True):
+class Judged(Rows, frozen=True, kw_only=True):
     """A predictor beside the votes that judge it."""
 
     probabilities: Floats  # rows x classes: the prediction, of an ensemble the mean of its members
@@ -61,13 +60,6 @@ class Judged(Struct, frozen=True, kw_only=True):
     groups: UInt32s | None = None
     #: The weight of each row in the squared loss; None: all count alike.
     weight: Floats | None = None
-
-    def rows(self, kept: Int64s) -> Judged:
-        """Return some of the rows."""
-        fields = asdict(self).items()
-        return replace(
-            self, **{name: own[kept] for name, own in fields if isinstance(own, np.ndarray)}
-        )
 
 
 class Measured(Struct, frozen=True):

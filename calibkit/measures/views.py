@@ -52,7 +52,16 @@ class FixedClasses(Struct, frozen=True):
         return cls(total, square, groups, factors, size)
 
 
-class Sample(Struct, frozen=True):
+class Rows(Struct, frozen=True):
+    """Rows whose columns are arrays."""
+
+    def rows_of(self, kept: Numbers) -> Self:
+        """Return some of the rows, by a mask or by their numbers."""
+        columns = {name: own for name, own in asdict(self).items() if isinstance(own, np.ndarray)}
+        return replace(self, **{name: own[kept] for name, own in columns.items()})
+
+
+class Sample(Rows, frozen=True):
     """The rows behind a view, in row order."""
 
     score: (
@@ -90,11 +99,6 @@ class Sample(Struct, frozen=True):
     def weights(self) -> Floats:
         """What each row weighs."""
         return np.ones(self.label.size) if self.weight is None else self.weight
-
-    def rows_of(self, kept: Numbers) -> Sample:
-        """Return some of the rows, by a mask or by their numbers."""
-        columns = {name: own for name, own in asdict(self).items() if isinstance(own, np.ndarray)}
-        return replace(self, **{name: own[kept] for name, own in columns.items()})
 
 
 class Slice(Struct, frozen=True, kw_only=True):
@@ -183,14 +187,7 @@ class View(Slice, frozen=True, kw_only=True, dict=True):
     @cached_property
     def probability(self) -> Numbers | None:
         """The scores as probabilities, None where they are raw or infinite."""
-        scale = self.settings.scale
-        if scale == "raw" or (scale == "logit" and not self.finite):
-            return None
-        if scale == "probability":
-            return self.score
-        found = np.empty(self.score.size)
-        kernels.expit(self.score, found)
-        return found
+        return as_probabilities(self.score, self.settings.scale)
 
     @property
     def finite(self) -> bool:
@@ -201,6 +198,17 @@ class View(Slice, frozen=True, kw_only=True, dict=True):
     def each(self, kernel: Callable[..., Any], *arrays: Numbers, **more: Any) -> list[Any]:
         """Return what a kernel gives for each block of some arrays of the tally."""
         return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
+
+
+def as_probabilities(score: Numbers, scale: str) -> Numbers | None:
+    """Return scores as probabilities, None where they are raw or one is infinite."""
+    if scale == "probability":
+        return score
+    if scale == "raw" or not np.isfinite(score).all():
+        return None
+    found = np.empty(score.size)
+    kernels.expit(score, found)
+    return found
 
 
 def once(work: Callable[Concatenate[View, P], T]) -> Callable[Concatenate[View, P], T]:

@@ -38,15 +38,14 @@ _KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbe
 class Reading(Struct, frozen=True):
     """How rows are read, settled before any is.
 
-    `labelled` says whether there is a column of labels, `outlines` what is watched for drift; `columns`
-    are those that are read, by role.
+    `outlines` says what is watched for drift; `columns` are those that are read, by role, of which
+    there may be no label.
     """
 
     options: WatchOptions
     applier: Any
     reads: Reads
     calendar: Calendar
-    labelled: bool
     outlines: dict[str, bins.Outline]
     columns: dict[str, str]
 
@@ -104,8 +103,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     if not (options.drift and options.unlabelled == "drop"):
         beside = " (--unlabelled drop needs none)" if options.drift else ""
         source.require([options.label], f"--label{beside}")
-    labelled = options.label in source.schema
-    columns = reads.needed | ({"label": options.label} if labelled else {})
+    columns = reads.needed | ({"label": options.label} if options.label in source.schema else {})
     columns |= columns_beside(source, options, "weight", "period", "labelled_at")
     check_makers(model, options.elsewhere, source)
     scale = model.columns["score"].scale
@@ -117,7 +115,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
     calendar = _calendar(options, source)
-    return Reading(options, applier, reads, calendar, labelled, outlines, columns)
+    return Reading(options, applier, reads, calendar, outlines, columns)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -184,7 +182,7 @@ def _counting(reading: Reading, frame: pl.DataFrame, remarks: list[Remark]) -> I
     present = readers.present_in([frame[name] for name in reading.reads.needed.values()])
     arrived = None if options.labelled_at is None else _there(frame[options.labelled_at])
     labelled = None
-    if not reading.labelled:
+    if "label" not in reading.columns:
         labelled = np.zeros(frame.height, np.bool_)
     elif options.unlabelled == "drop":
         labelled = _there(frame[options.label])

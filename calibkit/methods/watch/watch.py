@@ -248,7 +248,7 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     notes = tuple(source.warnings)
     if not nights:
         notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
-    elif not planned.labelled:
+    elif "label" not in planned.columns:
         notes = (*notes, f"there is no column {options.label!r}: no row of the inputs has a label.")
     hits = [positives for night in nights for _, _, positives in night.cells]
     if hits and not any(hits) and options.positive is not None:
