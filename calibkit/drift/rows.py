@@ -219,13 +219,13 @@ def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> N
     model = options.calibrator
     if model is None:
         for one in watched:
-            scale = one.model.columns["score"].scale
-            if scale not in (None, "probability"):
+            score = one.model.columns["score"]
+            if score.measure != "probability":
                 bundled = isinstance(options.fitted, BundleModel)
                 way = "name what makes them by --calibrator."
                 way = f"watch its own file, and {way}" if bundled else way
                 raise UsageError(
-                    f"{one.name}: its score is of --scale {scale}, and --estimate goes by "
+                    f"{one.name}: its score is of --scale {score.scale}, and --estimate goes by "
                     f"probabilities; {way}"
                 )
     elif isinstance(options.fitted, BundleModel):

@@ -120,6 +120,19 @@ def test_cells_of_a_grid_are_those_of_the_hundredths(
     assert found[0] == found[1]
 
 
+def test_probabilities_are_watched_as_their_hundredths_are(
+    rows: Path, invoke: Invoke, tmp_path: Path
+) -> None:
+    found = []
+    for kind, more in (("share", []), ("percent", ["--scale", "percent"])):
+        model(invoke, "boundary", rows, *more)
+        fitted, table = rows / f"boundary{len(more)}.json", rows / f"{kind}.parquet"
+        words = ("--state", tmp_path / kind, "--precision", 0.5, "--calibration", "--json")
+        estimated = json.loads(invoke("drift", fitted, table, "--estimate").stdout)["estimated"]
+        found.append((json.loads(invoke("watch", fitted, table, *words).stdout), estimated))
+    assert found[0] == found[1]
+
+
 def test_percentages_are_offered_by_name(rows: Path, invoke: Invoke) -> None:
     table = rows / "percent.parquet"
     for command in ("boundary", "calibrate", "hetcal", "evaluate", "bin", "vad"):

@@ -106,11 +106,11 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     columns = reads.needed | ({"label": options.label} if options.label in source.schema else {})
     columns |= columns_beside(source, options, "weight", "period", "labelled_at")
     check_makers(model, options.elsewhere, source)
-    scale = model.columns["score"].scale
-    if options.calibration and scale not in (None, "probability"):
+    score = model.columns["score"]
+    if options.calibration and score.measure != "probability":
         raise UsageError(
-            f"--calibration judges probabilities, and the model's score is of --scale {scale}; leave "
-            "it out, or watch a boundary that was fitted on calibrated scores."
+            f"--calibration judges probabilities, and the model's score is of --scale {score.scale}; "
+            "leave it out, or watch a boundary that was fitted on calibrated scores."
         )
     known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
