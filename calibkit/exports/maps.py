@@ -96,8 +96,7 @@ def _read_classes(
 ) -> list[Ref]:
     """Return the class probabilities (normalised) or logits of a row."""
     column = model.columns["probs"]
-    scale = column.scale or "probability"
-    described = Column(column.name, column.dtype, scale if scale == "probability" else "logit")
+    described = Column(column.name, column.dtype, column.measure)
     read = [
         program.bind_input("given", name, described)
         if isinstance(name, str)
@@ -105,7 +104,7 @@ def _read_classes(
         for name in _class_columns(request.column(model, "probs"), classes, request)
     ]
     program.require(*read)
-    if scale == "logit":
+    if column.measure == "logit":
         return [program.bind("score", Clamped(value)) for value in read]
     mass = program.bind("total", total(read))
     off = mass - 1.0
