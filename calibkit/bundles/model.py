@@ -206,7 +206,8 @@ def check_parts(steps: Sequence[Step]) -> None:
             if column.name in made.keys() - before.keys():
                 raise ModelError(
                     f"{step.label} reads the column {column.name!r}, which {made[column.name]} adds "
-                    "only then: put the model that makes a column before those that read it"
+                    "only then: put the model that makes a column before those that read it, or "
+                    "give it another name"
                 )
 
 

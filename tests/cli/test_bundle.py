@@ -232,6 +232,7 @@ IMPOSSIBLE = {
     "a name that clashes": (("cal",), {"action": "platt"}, "'action'"),
     "a name that is taken": (("cal",), {"calibrated": "platt"}, "'calibrated'"),
     "the wrong order": ((), {"block": "block", "calibrated": "cal"}, "put the model"),
+    "its own column": ((), {"score": "cal"}, "give it another name"),
 }
 
 
