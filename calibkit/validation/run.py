@@ -263,8 +263,7 @@ def _probabilities(findings: Findings, matched: patterns.Matched) -> int:
     found = _complete(findings, matched, "probs")
     if found is None:
         return 0
-    rows, where = found
-    scale = "logit" if findings.options.scale == "logit" else "probability"
+    (rows, where), scale = found, findings.options.scale
     matrix = findings.attempt(
         "error", "probabilities", lambda: read_predictions(rows, matched, where, scale)
     )
