@@ -101,7 +101,7 @@ def calibration_bias(view: View) -> Number:
 def score_sum(view: View) -> float | None:
     """Return the sum of scores over rows, in units: of probabilities, or of raw scores."""
     score = view.score if view.settings.scale == "raw" else view.probability
-    if score is None or not view.total or not view.finite:
+    if score is None or not view.total or not np.isfinite(score[[0, -1]]).all():
         return None
     sums = view.each(kernels.range_sums, score, view.count, view.positive)
     return float(added(sums)[2])

@@ -189,12 +189,6 @@ class View(Slice, frozen=True, kw_only=True, dict=True):
         """The scores as probabilities, None where they are raw or infinite."""
         return as_probabilities(self.score, self.settings.scale)
 
-    @property
-    def finite(self) -> bool:
-        """Whether no score is infinite, so that scores can be summed."""
-        ends = self.score[[0, -1]] if self.score.size else self.score
-        return bool(np.isfinite(ends).all())
-
     def each(self, kernel: Callable[..., Any], *arrays: Numbers, **more: Any) -> list[Any]:
         """Return what a kernel gives for each block of some arrays of the tally."""
         return each_block(kernel, arrays, self.blocks, self.settings.threads, **more)
