@@ -134,12 +134,14 @@ class Tally(Struct, frozen=True, dict=True):
         )
         return int(rows), int(hits)
 
-    def gained(self, thresholds: Floats, part: int) -> int:
-        """Return what the rows of a part at or above the threshold of their level are worth."""
+    def gained(self, thresholds: Floats, *, part: int = -1) -> int:
+        """Return what the rows at or above the threshold of their level are worth; see `selected`."""
         if not self.gain.size:
             return 0
         with np.errstate(invalid="ignore"):
-            taken = (self.score >= thresholds[self.level]) & (self.part == part)
+            taken = self.score >= thresholds[self.level]
+        if part >= 0:
+            taken &= self.part == part
         return int(self.gain[taken].sum())
 
     def part_gains(self, parts: int) -> Int64s:

@@ -112,7 +112,7 @@ def held_out(dealt: Tally, fold: int, found: Found) -> tuple[float, float, float
         reach, caught = dealt.selected(found.review, part=fold)
         return selected, hits, 0, reach - selected, caught - hits
     if found.wide is None or found.probability == 0.0:
-        return selected, hits, dealt.gained(found.thresholds, fold), 0, 0
+        return selected, hits, dealt.gained(found.thresholds, part=fold), 0, 0
     more, more_hits = dealt.selected(found.wide, part=fold)
     selected += found.probability * (more - selected)
     return selected, hits + found.probability * (more_hits - hits), 0, 0, 0
