@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from calibkit.arrays import Floats
 from calibkit.numerics.solve import Minimum, Sums, newton
 from calibkit_kernels import logistic as kernels
-from calibkit_kernels.newton import FIXED, FREE, RISING, TRACE_SHARE
+from calibkit_kernels.newton import DIAGONAL_SHARE, FIXED, FREE, RISING
 
 #: From so many points on, means of neighbouring points stand for them where that is enough.
 _MANY: Final = 100_000
@@ -108,7 +108,7 @@ def fit_logistic(
         kinds=[FIXED if factor == 0.0 else RISING if rising else FREE for factor in factors]
         + [FREE if intercept else FIXED],
         scale=float(np.add.reduce(positive)) + float(np.add.reduce(negative)),
-        ridge=TRACE_SHARE,
+        ridge=DIAGONAL_SHARE,
     )
     *scaled, level = found.point.tolist()
     slopes = tuple(value * factor for value, factor in zip(scaled, factors, strict=True))
@@ -208,7 +208,7 @@ def fit_rising_spline(
         start,
         kinds=[FIXED if flat else RISING] * knots.size + [FREE],
         scale=float(np.add.reduce(positive)) + float(np.add.reduce(negative)),
-        ridge=TRACE_SHARE,
+        ridge=DIAGONAL_SHARE,
     )
     slopes, level = found.point[:-1], found.point[-1]
     rises = 0.5 * np.diff(places) * (slopes[1:] + slopes[:-1])

@@ -66,7 +66,7 @@ def newton(
     `sums` returns value, gradient and Hessian at a point.  Of `kinds` a variable may be `FREE` (the
     default), `RISING` (stay at 0 or above) or `FIXED`.  The search ends once no slope is larger than
     `slope`, or no more than half of `decrement` is to be gained, both of the function over `scale`, as
-    a number of rows.  `ridge` is the share of the Hessian's trace that is added to its diagonal.
+    a number of rows.  `ridge` is the share by which the diagonal of the Hessian grows.
     `last_step` says whether the step that is known where the function is flat is taken; value and
     gradient are those before it.
 

@@ -14,7 +14,7 @@ from ._jit import kernel
 from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from .logistic import BLOCK, add_blocks, plane_sums, spread
 from .maps import expit_of, knots_reached
-from .newton import AHEAD, FLAT, FOUND, GO, MATRIX, POINT, TRACE_SHARE, begin, newton
+from .newton import AHEAD, DIAGONAL_SHARE, FLAT, FOUND, GO, MATRIX, POINT, begin, newton
 
 
 @kernel
@@ -133,7 +133,7 @@ def newton_line(x: Floats, positive: Floats, negative: Floats, total: float, lin
     points, hessian, kinds = np.empty((MATRIX + 2, 2)), np.empty((2, 2)), np.zeros(2, np.int64)
     nothing, plane, gradient = np.empty(0), np.zeros(7), np.empty(2)
     plane[3], plane[5] = line[2], line[3]
-    begin(total, FLAT, 0.0, TRACE_SHARE, state)
+    begin(total, FLAT, 0.0, DIAGONAL_SHARE, state)
     points[AHEAD, 0], points[AHEAD, 1] = line[0], line[1]
     said = GO
     while said == GO:

@@ -97,15 +97,34 @@ def add_blocks(sums: Floats, out: Floats) -> None:
             out[j] += sums[block, j]
 
 
+#: Points count for nothing in a spread where it is so small a share of theirs.
+_FAR = 1e-4
+
+
 @kernel
 def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]:
     """Return the weighted mean and standard deviation of points; 0 where x is constant.
 
-    Points without weight count for nothing.  NaN where the range of x overflows.
+    Points without weight count for nothing, and so do some that are so far out that in their measure
+    all others are one.  NaN where the range of x overflows.
     """
+    mean, width = _spread_within(x, positive, negative, -math.inf, math.inf)
+    while width > 0.0:
+        middle, narrow = _spread_within(x, positive, negative, mean - width, mean + width)
+        if not 0.0 < narrow < _FAR * width:
+            break
+        mean, width = middle, narrow
+    return mean, width
+
+
+@kernel
+def _spread_within(
+    x: Floats, positive: Floats, negative: Floats, least: float, most: float
+) -> tuple[float, float]:
+    """Return the weighted mean and standard deviation of the points within two bounds."""
     low, high = math.inf, -math.inf
     for i in range(x.size):
-        if positive[i] + negative[i] > 0.0:
+        if positive[i] + negative[i] > 0.0 and least <= x[i] <= most:
             low = min(low, x[i])
             high = max(high, x[i])
     width = high - low
@@ -116,7 +135,7 @@ def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]
         weights = sums = 0.0
         for i in range(start, min(start + BLOCK, x.size)):
             weight = positive[i] + negative[i]
-            if weight > 0.0:
+            if weight > 0.0 and low <= x[i] <= high:
                 weights += weight
                 sums += weight * ((x[i] - low) / width)
         total += weights
@@ -127,7 +146,7 @@ def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]
         sums = 0.0
         for i in range(start, min(start + BLOCK, x.size)):
             weight = positive[i] + negative[i]
-            if weight > 0.0:
+            if weight > 0.0 and low <= x[i] <= high:
                 away = (x[i] - mean) / width
                 sums += weight * away * away
         second += sums

@@ -19,7 +19,7 @@ FREE, RISING, FIXED = range(3)
 #: a coordinate takes part in the step, and from `MATRIX` on room for the equations.
 POINT, AHEAD, STEP, MOVES, MATRIX = range(5)
 #: What a search knows: its rules (by what a slope is divided; the slope and the decrement at which it
-#: ends; what is added to the diagonal of the Hessian, a share of its trace), then the value at the
+#: ends; the share by which the diagonal of the Hessian grows), then the value at the
 #: best point, the length of the last step, the slope left and the steps taken.
 SCALE, SLOPE, DECREMENT, RIDGE, VALUE, LENGTH, LEFT, STEPS = range(8)
 #: What `newton` says: sum at `AHEAD`; `AHEAD` is the minimum; no step gains more than `POINT`.
@@ -28,15 +28,17 @@ GO, FOUND, STUCK = range(3)
 #: Slope of a mean loss, in standardised variables, at which a search ends: what is left after the
 #: step that is known is its square, far below rounding.
 FLAT: Final = 1e-10
-#: The share of a Hessian's trace added to its diagonal where no penalty keeps it from being singular.
-TRACE_SHARE: Final = 1e-13
+#: The share by which a Hessian's diagonal grows where no penalty keeps it from being singular.
+DIAGONAL_SHARE: Final = 1e-13
 #: How far the value may rise in a step by rounding alone: sums of 1e8 terms keep twelve digits.
 _ROUNDING: Final = 1e-12
 #: Steps are halved down to this length: beyond, only rounding is left.
 _SHORTEST: Final = 1e-9
 #: Quadratic convergence takes a dozen steps; so many are none.
 _MOST_STEPS: Final = 100
-#: Where so much is still to be gained at a point without slope, the Hessian is singular.
+#: More than so little is to be gained at a point without slope where a variable has next to no weight;
+#: where it is so much, the Hessian is singular.
+_LITTLE: Final = 1e-14
 _MUCH: Final = 1e-6
 
 
@@ -78,7 +80,9 @@ def newton(
     decrement = newton_step(gradient, hessian, kinds, state[RIDGE], points)
     state[LEFT] = slope / state[SCALE]
     move(points, kinds, 1.0)
-    if state[LEFT] <= state[SLOPE] or decrement <= state[DECREMENT] * state[SCALE]:
+    left = decrement / state[SCALE]
+    flat = state[LEFT] <= state[SLOPE] and not _LITTLE < left <= _MUCH
+    if flat or decrement <= state[DECREMENT] * state[SCALE]:
         if not 0.0 < decrement <= _MUCH * state[SCALE]:
             for j in range(kinds.size):
                 points[AHEAD, j] = points[POINT, j]
@@ -101,7 +105,7 @@ def newton_step(
 ) -> float:
     """Write the Newton step from `POINT`, and return twice what it promises to gain.
 
-    No coordinate leaves its bound the wrong way.  `ridge` is a share of the trace.
+    No coordinate leaves its bound the wrong way.  `ridge` is the share by which the diagonal grows.
     """
     size = kinds.size
     step, matrix = points[STEP], points[MATRIX:]
@@ -109,14 +113,11 @@ def newton_step(
         points[MOVES, j] = 1.0 if may_move(kinds[j], points[POINT, j], gradient[j]) else 0.0
     stuck = True
     while stuck:
-        trace = 0.0
-        for j in range(size):
-            trace += points[MOVES, j] * hessian[j, j]
         for j in range(size):
             moves = points[MOVES, j] > 0.0
             for k in range(j):
                 matrix[j, k] = hessian[j, k] if moves and points[MOVES, k] > 0.0 else 0.0
-            matrix[j, j] = hessian[j, j] + (ridge * trace + 1e-300) if moves else 1.0
+            matrix[j, j] = hessian[j, j] * (1.0 + ridge) + 1e-300 if moves else 1.0
             step[j] = -gradient[j] if moves else 0.0
         solve_cholesky(matrix, step)
         stuck = False

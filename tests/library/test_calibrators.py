@@ -204,6 +204,30 @@ def test_temperature_is_the_minimum_of_the_log_loss() -> None:
     assert loss(temperature) <= min(loss(temperature * 1.001), loss(temperature / 1.001))
 
 
+@pytest.mark.parametrize("far", [-1e9, -3e38])
+@pytest.mark.parametrize("method", ["platt", "temperature", "beta"])
+def test_a_far_score_that_costs_nothing_moves_no_line(method: str, far: float) -> None:
+    score, label = sample(1200)
+    score, own = (
+        logit(score),
+        {"method": method, "scale": "logit"} | ({"targets": "mle"} if method == "platt" else {}),
+    )
+    score[0], label[0] = -1e4, 0
+    near = fit(score, label, **own).fit.log_loss
+    score[0] = far
+    assert fit(score, label, **own).fit.log_loss == pytest.approx(near, rel=1e-9)
+
+
+def test_platt_finds_the_minimum_of_very_uneven_weights() -> None:
+    weight = np.array([1e9, 1.0, 1.0, 1e9])
+    own = {"method": "platt", "targets": "mle", "clip": 0.0, "weight": weight}
+    found = fit([0.1, 0.499, 0.5, 0.9], [0, 1, 0, 1], **own).fit.log_loss
+    assert found is not None
+    assert found * weight.sum() == pytest.approx(
+        1.41323957, rel=1e-6
+    )  # by Nelder and Mead's method
+
+
 def test_prior_shift_keeps_the_share_of_negatives() -> None:
     score = np.array([0.0, 0.2, 0.5, 1.0])
     rows = score_rows(score, None, scale="probability")
