@@ -190,6 +190,8 @@ def check_output(
         raise UsageError.of(
             output, f"the name has more than {_LONGEST_NAME} bytes; give it a shorter one"
         )
+    if _ADDRESS.match(output):
+        raise UsageError.of(output, "rows are read from addresses, not written there; name a file")
     if not _is_folder(path.parent):
         above = path.parent.parent
         known = [entry.name for entry in above.iterdir()] if _is_folder(above) else []

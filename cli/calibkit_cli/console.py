@@ -158,11 +158,13 @@ class Console(Struct):
 
     def wrote(self, what: str, outputs: Sequence[str] = ()) -> None:
         """Say on standard error what went to the output, or to files in it: not with ``--json``."""
-        if self.output not in (None, "-") and not self.as_json:
-            where = outputs[0] if len(outputs) == 1 else self.output
-            if len(outputs) > 1:
-                where = f"{where}: {some_of(outputs, _NAMED)}"
-            self.summary(f"{what} written to {where}.")
+        if self.output in (None, "-") or self.as_json:
+            self.summary()
+            return
+        where = outputs[0] if len(outputs) == 1 else self.output
+        if len(outputs) > 1:
+            where = f"{where}: {some_of(outputs, _NAMED)}"
+        self.summary(f"{what} written to {where}.")
 
     def say(self, *lines: str) -> None:
         """Print lines of a result on standard output, on a terminal broken between words."""

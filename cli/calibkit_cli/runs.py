@@ -427,6 +427,7 @@ def deliver_rows(console: Console, made: Rows, input_format: str, said: str = ""
             if not heads or sum(head.height for head in heads) < SHOWN_ROWS:
                 heads.append(frame.head(SHOWN_ROWS))
         console.head(pl.concat(heads), rows=count.rows)
+        console.summary()
         return
     from calibkit.files.sinks import write_frames
 

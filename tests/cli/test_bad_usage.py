@@ -61,6 +61,7 @@ def test_outputs_that_cannot_be_written(
     start = [command, *([model] if name == "apply" else []), path, *given]
     file = "b.json" if name == "boundary" else "rows.parquet"
     invoke(*start, "-o", tmp_path / "nowhere" / file).refused(2, "no such folder")
+    invoke(*start, "-o", f"s3://nowhere/{file}").refused(2, "not written there")
     if name != "boundary":
         invoke(*start, "-o", tmp_path / "rows.txt").refused(2, "--output-format")
     else:

@@ -89,6 +89,11 @@ def test_what_was_told_is_said_once_and_can_be_said(
     assert done.stderr.count("Read ") == 1
     assert "semicolons between fields" in done.stderr
     assert "decimal commas in 'score'" in done.stderr
+    applied = ["apply", tmp_path / "m.json", "--on-missing", "null"]
+    for command, output in ((applied, "out.csv"), (["validate"], "out.json")):
+        for more in ([], ["-o", "-"], ["--json", "-o", tmp_path / output]):
+            done = invoke(*command, path, "--null-values", "-999", *more)
+            assert done.stderr.count("Read ") == 1, (command, more, done.stderr)
 
 
 def test_a_clean_file_is_read_without_a_word(tmp_path: Path, invoke: Invoke) -> None:
