@@ -37,8 +37,9 @@ def assign_levels(values: Numbers, minimum: float, edges: Floats, out: UInt16s) 
     half = np.uint32(1)
     while half <= edges.size:
         half *= np.uint32(2)
-    padded = np.full(half, math.inf)
-    padded[: edges.size] = edges
+    padded = np.empty(half)
+    for k in range(padded.size):  # a slice takes seconds to compile
+        padded[k] = edges[k] if k < edges.size else math.inf
     own, found = np.empty(_FEW), np.empty(_FEW, np.uint32)
     for start in range(0, values.size, _FEW):
         count = min(_FEW, values.size - start)
