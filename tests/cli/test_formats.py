@@ -240,6 +240,10 @@ def test_on_a_terminal_the_result_is_a_table(tmp_path: Path, model: Path) -> Non
         assert word in text
     assert "PAR1" not in text
     assert f"{ROWS['score'][0]:.6g}" in text
+    commas = tmp_path / "commas.csv"
+    ROWS.write_csv(commas, separator=";", decimal_comma=True)
+    code, text = on_terminal("apply", model, commas)
+    assert (code, text.count("with semicolons between fields")) == (0, 1)
     labelled = write(simulate(200), tmp_path / "labelled.csv")
     code, text = on_terminal("boundary", labelled, "--precision", "0.6")
     assert code == 0

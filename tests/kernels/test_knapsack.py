@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -24,6 +26,13 @@ levels = st.lists(level, min_size=1, max_size=4)
 #: Exact in binary, so that losses are exact and a budget may equal one of them.
 slopes = st.integers(0, 16).map(lambda k: k / 16)
 budgets = st.integers(0, 96).map(lambda k: k / 16)
+
+
+@pytest.fixture(autouse=True, scope="module", params=[2, 16_384])
+def stretch(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Look at few points together, too."""
+    with patch("calibkit.numerics.knapsack._STRETCH", request.param):
+        yield
 
 
 def arrays(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 from fractions import Fraction
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -59,6 +60,16 @@ def test_three_parts_are_the_sum(unit: int, values: list[tuple[int, int]]) -> No
 def test_sums_of_a_few_magnitudes_are_exact(values: list[float]) -> None:
     total = ExactSum()
     total.add(np.array(values))
+    assert total.fraction == naive.exact_sum(values)
+
+
+@pytest.mark.parametrize("binades", [60, 69, 70, 71, 80, 95, 120])
+def test_sums_over_many_binades_are_exact(binades: int) -> None:
+    """Whichever of its two ways a sum takes, and in however many pieces."""
+    values = [1.0 + 2.0**-52, *(-1.25 * 2.0**k for k in range(1, binades)), 1.9 * 2.0**binades]
+    with patch("calibkit.numerics.sums._MOST_IN_PARTS", 7):
+        total = ExactSum()
+        total.add(np.array(values))
     assert total.fraction == naive.exact_sum(values)
 
 

@@ -45,7 +45,7 @@ def read(frame: pl.DataFrame, memory: Memory | None, **changed: object) -> Store
         return read_rater_rows(Source.from_frame(frame), options, memory)
 
 
-@settings(max_examples=12)  # every one reads three times
+@settings(max_examples=12)  # every one reads four times
 @given(st.integers(30, 90), st.integers(0, 2**32), st.booleans())
 def test_order_and_memory_change_nothing(rows: int, seed: int, logits: bool) -> None:
     frame = voted(rows, seed)
@@ -56,7 +56,13 @@ def test_order_and_memory_change_nothing(rows: int, seed: int, logits: bool) -> 
     assert known.clipped == left.filter(pl.col("prob_a").is_in([0.0, 1.0])).height
     assert np.unique(known.key).size == left.height
     mixed = frame.sample(fraction=1.0, shuffle=True, seed=seed % 1000)
-    for other in (read(mixed, None, logits=logits), read(mixed, Memory(1), logits=logits)):
+    with patch("calibkit.maps.logit_maps._BLOCK_ROWS", 8):
+        blockwise = read(frame, None, logits=logits)
+    for other in (
+        blockwise,
+        read(mixed, None, logits=logits),
+        read(mixed, Memory(1), logits=logits),
+    ):
         for name in ARRAYS:
             np.testing.assert_array_equal(getattr(other, name), getattr(known, name))
         assert (other.hash, other.clipped) == (known.hash, known.clipped)
