@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-#: After so many kernels that it had to compile, a command lets others help; together at most so many.
+#: After so many kernels that it had to compile, a command knows which follow; it takes at most so many
+#: processes to compile them.
 TELLING, MOST_PROCESSES = 3, 4
 #: What a process that compiles takes, in bytes: a small container has no room for several.
 _COMPILER = 300_000_000
@@ -69,9 +70,9 @@ def share_compiling(command: str) -> None:
     """Let other processors compile what the first use of a command waits for, while it goes on.
 
     A command calls its kernels one after the other, and this process compiles each when it comes to
-    it.  After the first few, which tell the types of the columns, other processes begin at the far
-    end of the list, at low priority, as many as fit into the memory that a command takes by default;
-    they end with this one (`stop_sharing`).
+    it.  With the first one other processes start, at low priority, as many as fit into the memory that
+    a command takes by default.  The first few tell the types of the columns, and so what will be
+    called: the others begin at the far end of that.  They end with this one (`stop_sharing`).
     """
     import calibkit_kernels
 
@@ -81,31 +82,30 @@ def share_compiling(command: str) -> None:
         if _hear is not None:
             _hear(count)
         seen.append(line)
-        if len(seen) == TELLING:
-            _start_sharing(command, seen)
+        if len(seen) == 1:
+            _start_sharing()
+        elif len(seen) == TELLING:
+            _tell_sharing(command, seen)
 
     calibkit_kernels.before_compiling = before
 
 
-def _start_sharing(command: str, seen: Sequence[str]) -> None:
+def _start_sharing() -> None:
     import os
     import subprocess
     import sys
 
-    from calibkit_kernels import _ahead, _jit
+    from calibkit_kernels import _jit
 
     from .memory import memory_budget
     from .threads import thread_count
 
     room = memory_budget(None).bytes // _COMPILER
     others = min(thread_count(None) - 1, MOST_PROCESSES - 1, room)
-    lines = _ahead.first_used(command, seen)[TELLING:]
-    if _jit.FOLDER is None:
-        return
-    for place in range(others if lines else 0):
+    for _ in range(0 if _jit.FOLDER is None else others):
         with suppress(OSError):  # no room for another process: this one compiles all
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", _ahead.__name__, str(os.getpid())],
+                [sys.executable, "-P", "-m", "calibkit_kernels._ahead", str(os.getpid())],
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
@@ -113,9 +113,15 @@ def _start_sharing(command: str, seen: Sequence[str]) -> None:
                 text=True,
             )
             _sharing.append(process)
-            assert process.stdin is not None
-            with process.stdin as pipe:
-                pipe.write("\n".join(lines[::-1][place::others]))
+
+
+def _tell_sharing(command: str, seen: Sequence[str]) -> None:
+    from calibkit_kernels import _ahead
+
+    lines = _ahead.first_used(command, seen)[: TELLING - 1 : -1]
+    for place, process in enumerate(_sharing):
+        with suppress(OSError), process.stdin as pipe:  # it may have ended
+            pipe.write("\n".join(lines[place :: len(_sharing)]))
 
 
 def stop_sharing() -> None:

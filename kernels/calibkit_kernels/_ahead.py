@@ -7,11 +7,12 @@ for, in the order of the calls, under lines ``# command``; ``tests/signatures.py
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,8 @@ def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[...,
     None stands for code that holds addresses of this process, which no other can run.
     """
     signature = tuple(map(type_of, names))
-    own.compile(signature)
+    with _nothing_collected():
+        own.compile(signature)
     found = own.overloads[signature]
     if found.library.has_dynamic_globals:
         return None, found.entry_point
@@ -54,6 +56,18 @@ def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[...,
     environments = [found.environment, *found._find_referenced_environments()]
     variables = [(one.env_name, list(one.consts)) for one in environments]
     return Code(binary, found.fndesc.llvm_cpython_wrapper_name, variables), found.entry_point
+
+
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep what looks for unused objects from looking again and again through what numba builds."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def compile_line(line: str) -> tuple[bool, bool]:

@@ -153,17 +153,25 @@ class Kernel(Generic[*Ts, R]):
     @functools.cached_property
     def compiler(self) -> Any:
         """What compiles this kernel, for each combination of types."""
-        from ._ahead import NUMBA
+        return self._compiler()
 
-        how = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-        return NUMBA.njit(**how)(self.function)
+    @functools.cached_property
+    def _called(self) -> Any:
+        """What compiles it for another kernel to call: without what Python would call."""
+        return self._compiler(no_cpython_wrapper=True)
 
     @property
     def _numba_type_(self) -> object:
         """What numba takes a kernel for that another calls."""
         from ._ahead import NUMBA
 
-        return NUMBA.typeof(self.compiler)
+        return NUMBA.typeof(self._called)
+
+    def _compiler(self, **how: bool) -> Any:
+        from ._ahead import NUMBA
+
+        rules = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+        return NUMBA.njit(**rules, **how)(self.function)
 
     def _loaded(self, types: tuple[str, ...]) -> Callable[..., R] | None:
         for place in self._places(types):
@@ -172,10 +180,10 @@ class Kernel(Generic[*Ts, R]):
         return None
 
     def _compiled(self, types: tuple[str, ...]) -> Callable[..., R]:
-        from . import _ahead
-
         if calibkit_kernels.before_compiling is not None:
             calibkit_kernels.before_compiling(next(_COUNT), line_of(self.name, types))
+        from . import _ahead  # which imports numba
+
         code, run = _ahead.compiled(self.compiler, types)
         if FOLDER is not None and code is not None:
             with contextlib.suppress(Exception):

@@ -95,24 +95,27 @@ def log_hypergeometric(k: int, good: int, bad: int, sample: int) -> float:
     """Return the log of the probability that `k` of `sample` draws without replacement are good."""
     p = float(sample) / float(good + bad)
     q = 1.0 - p
-    return (
-        log_probability(float(k), float(good), p, q)
-        + log_probability(float(sample - k), float(bad), p, q)
-        - log_probability(float(sample), float(good + bad), p, q)
-    )
+    log = 0.0
+    for term in range(3):  # of one call: what is called at three places is compiled three times
+        successes, trials = (k, good) if term == 0 else (sample - k, bad)
+        if term == 2:
+            successes, trials = sample, good + bad
+        own = log_probability(float(successes), float(trials), p, q)
+        log += -own if term == 2 else own
+    return log
 
 
 @kernel
-def by_rejection(good: int, bad: int, sample: int, mode: int, deviation: float, u: float) -> int:
+def by_rejection(good: int, bad: int, sample: int, most: float, deviation: float, u: float) -> int:
     """Return how many of `sample` draws without replacement are good: one or two tries, however many.
 
-    `u` is a uniform number, from whose bits all tries are made.  E. Stadlober, The ratio of uniforms
+    `most` is the log of the greatest probability, and `u` a uniform number, from whose bits all tries
+    are made.  E. Stadlober, The ratio of uniforms
     approach for generating discrete random variates, 1990, algorithm HRUE.
     """
     low, high = max(0, sample - bad), min(good, sample)
     centre = float(sample) * (float(good) / float(good + bad)) + 0.5
     width = _RATIO[0] * math.sqrt(deviation * deviation + 0.5) + _RATIO[1]
-    most = log_hypergeometric(mode, good, bad, sample)
     key, draw = mix(np.uint64(np.float64(u).view(np.int64))), 0
     while True:
         x = 1.0 - uniform(key, draw)
@@ -138,9 +141,9 @@ def hypergeometric(good: int, bad: int, sample: int, u: float) -> int:
     mode = min(max(mode, low), high)
     share = float(good) / float(good + bad)
     spread = share * (1.0 - share) * float(sample) * (1.0 - float(sample) / float(good + bad))
-    if spread > _FAR * _FAR:
-        return by_rejection(good, bad, sample, mode, math.sqrt(spread), u)
     log_mode = log_hypergeometric(mode, good, bad, sample)
+    if spread > _FAR * _FAR:
+        return by_rejection(good, bad, sample, log_mode, math.sqrt(spread), u)
     u -= math.exp(log_mode)
     up = down = math.exp(log_mode)
     above, below = mode, mode
@@ -179,7 +182,8 @@ def deal_rows(rows: int, key: np.uint64, left: int, room: Int64s, dealt: Int64s)
 
     `left` is the sum of `room`, which falls by what each part takes.
     """
-    dealt[:] = 0
+    for part in range(dealt.size):
+        dealt[part] = 0
     if rows <= _FEW:
         for draw in range(rows):
             dealt[take_place(int(uniform(key, draw) * float(left - draw)), room)] += 1
@@ -209,23 +213,22 @@ def deal_entries(
     then of the part.
     """
     rows: Any = np.int64(0)
-    size = wanted = np.int64(0)
+    size = np.int64(0)
     for i in range(count.size):
         rows += count[i]
         size += min(int(count[i]), parts)
-    room = np.empty(parts, np.int64)
-    for part in range(parts):
-        room[part] = rows // parts + (part < rows % parts)
-        wanted += room[part] if part < kept else 0
-    size = min(size, wanted)
-    if kept < parts:  # the others are one part: which of them a row is dealt to does not show
-        room[kept], parts = rows - wanted, kept + 1
-        room = room[:parts]
+    # Parts that are not kept are one: which of them a row is dealt to does not show.
+    room = np.empty(min(kept + 1, parts), np.int64)
+    left = rest = rows
+    for part in range(room.size):
+        room[part] = rows // parts + (part < rows % parts) if part < kept else rest
+        rest -= room[part]
+    size = min(size, rows - rest if kept == parts else rows - room[kept])
     bits_of, level_of = np.empty(size, bits.dtype), np.empty(size, np.uint16)
     counts, positives = np.empty(size, count.dtype), np.empty(size, count.dtype)
     part_of = np.empty(size, np.uint8)
-    hits, misses = np.empty(parts, np.int64), np.empty(parts, np.int64)
-    filled, left = 0, rows
+    hits, misses = np.empty(room.size, np.int64), np.empty(room.size, np.int64)
+    filled = 0
     for i in range(count.size):
         # The mixed score, set apart by level and label: `uniform` mixes it again.
         key = mix(np.uint64(bits[i]) + seed * _SEED_STEP) + np.uint64(level[i]) * _LEVEL_STEP

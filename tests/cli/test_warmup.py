@@ -178,7 +178,7 @@ def test_as_many_compile_as_memory_has_room_for(
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(threads, "thread_count", lambda _: 8)
     monkeypatch.setattr(memory, "memory_budget", lambda _: memory.Memory(size))
-    kernels._start_sharing("calibrate", _ahead.first_used("calibrate", [])[:3])
+    kernels._start_sharing()
     assert len(started) == most
     assert kernels._sharing == []
 

@@ -128,8 +128,9 @@ def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> No
 def test_an_outcome_by_rejection_has_its_probability(good: int, bad: int, sample: int) -> None:
     law, count = stats.hypergeom(good + bad, good, sample), 500 if INTERPRETED else 20_000
     mode = (sample + 1) * (good + 1) // (good + bad + 2)
+    most = log_hypergeometric(good, bad, sample, mode)
     draws = [
-        kernels.by_rejection(good, bad, sample, mode, law.std(), (i + 0.5) / count)
+        kernels.by_rejection(good, bad, sample, most, law.std(), (i + 0.5) / count)
         for i in range(count)
     ]
     ends = np.unique(law.ppf(np.linspace(0.0, 1.0, 22)[1:-1]))
