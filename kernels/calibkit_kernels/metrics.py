@@ -23,11 +23,13 @@ over the rows serves every sigma (Blasiok, Nakkiran, Smooth ECE, 2023, section 3
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Numbers
+from .elementary import log_of
 from .maps import expit_of
 
 
@@ -173,6 +175,8 @@ def sum_of_squares(count: Numbers, positive: Numbers, plus: Floats, minus: Float
 
 #: Probabilities are moved this far inside (0, 1) before their logarithm is taken.
 CLIP = 1e-15
+#: Rows whose logarithms are taken together.
+_FEW: Final = 512
 
 
 @kernel
@@ -188,17 +192,18 @@ def loss_sums(
 ) -> tuple[float, float, float]:
     """Return the sums over rows of probability, logarithmic loss and squared error."""
     mass, log_loss, squares = 0.0, 0.0, 0.0
-    for i in range(probability.size):
-        p = np.float64(probability[i])
-        hits, misses = float(positive[i]), float(np.int64(count[i]) - np.int64(positive[i]))
-        mass += (hits + misses) * p
-        clipped = min(max(p, CLIP), 1.0 - CLIP)
-        if hits > 0:
-            log_loss -= hits * math.log(clipped)
-            squares += hits * (1.0 - p) * (1.0 - p)
-        if misses > 0:
-            log_loss -= misses * math.log(1.0 - clipped)
-            squares += misses * p * p
+    log, log_rest = np.empty(_FEW), np.empty(_FEW)
+    for start in range(0, probability.size, _FEW):
+        size = min(_FEW, probability.size - start)
+        for k in range(size):
+            clipped = min(max(np.float64(probability[start + k]), CLIP), 1.0 - CLIP)
+            log[k], log_rest[k] = log_of(clipped), log_of(1.0 - clipped)
+        for k in range(size):
+            p, own = np.float64(probability[start + k]), np.int64(positive[start + k])
+            hits, misses = float(own), float(np.int64(count[start + k]) - own)
+            mass += (hits + misses) * p
+            log_loss -= hits * log[k] + misses * log_rest[k]
+            squares += hits * (1.0 - p) * (1.0 - p) + misses * p * p
     return mass, log_loss, squares
 
 

@@ -47,6 +47,12 @@ LAST_DIGITS = {
         "vad by",
         "tandem",
     ),
+    "The log loss that `evaluate` and `calibrate` tell is a sum of such logarithms too": (
+        *("platt", "isotonic", "histogram", "scaling-binning", "venn-abers", "temperature"),
+        *("prior-shift", "map of weights", "evaluate", "evaluate by", "evaluate boundary"),
+        *("evaluate classes", "intervals", "sample, isotonic", "large sample, platt"),
+        "large sample, evaluate",
+    ),
     "Sums of floats are the same whatever the version of Python": ("stochastic",),
     "sums go over rows in one order": ("alpha of features", "alpha, vector", "alpha, cv"),
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
