@@ -192,8 +192,8 @@ class ScoreCalibrator(_Calibrator):
     Parameters
     ----------
     method
-        ``"platt"``, or another of `calibkit.fit_calibrator`; ``"auto"`` chooses.  Of raw scores there
-        are no ``"beta"``, ``"temperature"``, ``"prior-shift"`` and ``"none"``.
+        ``"platt"``, or another of `calibkit.fit_calibrator` but ``"prior-shift"``; ``"auto"`` chooses.
+        Of raw scores there are no ``"beta"``, ``"temperature"`` and ``"none"``.
     bins, clip
         Bins of the methods that have some; how far results stay from 0 and 1.
     scale
@@ -325,6 +325,13 @@ class HeterogeneousCalibrator(_Calibrator):
         return self._fit(X, y, ck.fit_hetcal, sample_weight)
 
     def _beside(self, X: Any) -> dict[str, Any]:
+        named, frame = getattr(self, "feature_names_in_", None), hasattr(X, "columns")
+        if frame and not hasattr(X, "rename"):
+            X = pl.DataFrame(X)
+        if frame and named is None and all(isinstance(name, str) for name in X.columns):
+            X = X.to_numpy()  # fitted on an array: columns go by their place
+        elif named is not None and not frame:
+            X = pl.DataFrame(X, schema=[*named])
         if self.estimator is None:
             X = _safe_indexing(X, list(range(1, X.shape[1])), axis=1)
         if hasattr(X, "columns"):  # a feature may be called as a role is

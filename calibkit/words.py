@@ -12,13 +12,17 @@ from contextlib import contextmanager
 from calibkit.errors import CalibkitError
 
 #: Options that have another name in Python; functions may have more of them.
-_RENAMED = {"tag": "tags", "no-intervals": "intervals=False"}
+_RENAMED = {
+    "tag": "tags",
+    "no-intervals": "intervals=False",
+    "help-all": "docs/boundary.md",
+}
 
 #: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
 #: the words that options take.  Any other word goes on with the sentence.
 _VALUE = (
     r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:[\w,]+|"
-    r"(?:probability|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
+    r"(?:probability|percent|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
     r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number)\b"
 )
 _OPTION = re.compile(

@@ -196,7 +196,7 @@ def _docstring(kind: type[Options], written: str, *, frame: bool) -> str:
 
 
 def _indented(text: str) -> str:
-    return textwrap.indent(textwrap.fill(text, 92), "    ")
+    return textwrap.indent(textwrap.fill(text, 92, break_on_hyphens=False), "    ")
 
 
 def _default(option: Option) -> str:

@@ -37,6 +37,8 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
     first = "probs" if "probs" in model.columns else "score"
     rows: Any = frame
     if is_array("score", frame):
+        if roles[first] is not None:
+            raise UsageError(f"Model.apply: got {first} twice; give other columns as a frame.")
         rows, roles[first] = None, frame
     if rows is None and model.kind == "bundle":
         raise UsageError("a bundle is applied to a frame, not to arrays.")
@@ -47,7 +49,8 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
     found, added = applied.frame, applied.added
     if rows is None:
         calibrated = [name for name in added if first == "probs" and name.startswith("calibrated_")]
-        return found.select(calibrated).to_numpy() if calibrated else found[added[0]].to_numpy()
+        made = found.select(calibrated) if calibrated else found[added[0]]
+        return made.to_numpy(writable=True)
     joined = [
         name
         for name in found.columns
@@ -103,7 +106,10 @@ def bundle(
     pairs = (
         list(parts.items())
         if isinstance(parts, Mapping)
-        else [one if isinstance(one, tuple) else (None, one) for one in parts]
+        else [
+            one if isinstance(one, tuple) else (None, one)
+            for one in (parts if isinstance(parts, Sequence) else [parts])
+        ]
     )
     named = [(name, model_of(one, "parts")) for name, one in pairs]
     model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))

@@ -155,7 +155,9 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
         if len(shape) == 1 and role not in _PATTERNS:
             return {stem: pl.Series(stem, series_of(stem, values))}
     except UNREADABLE as error:
-        raise UsageError(f"{role}: {type(values).__name__} is not an array ({error}).") from error
+        raise UsageError(
+            f"{role}: a {type(values).__name__} that is no array ({error})."
+        ) from error
     wanted = "rows x columns" if role in _STEMS else "one value for each row"
     raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")
 
@@ -173,13 +175,14 @@ def returned(frame: Frame, result: pl.DataFrame, added: Sequence[str], rows: Int
     if isinstance(frame, pl.DataFrame | str | os.PathLike | list | tuple):
         return result
     if isinstance(frame, Mapping):
-        return {column.name: column.to_numpy() for column in result.iter_columns()}
+        return {column.name: column.to_numpy(writable=True) for column in result.iter_columns()}
     pandas, pyarrow = sys.modules.get("pandas"), sys.modules.get("pyarrow")
     if pandas and isinstance(frame, pandas.DataFrame):
         known = [str(name) for name in frame.columns]
         places = [known.index(name) for name in result.columns if name not in added]
         kept = frame.iloc[:, places] if rows is None else frame.iloc[rows, places]
-        made = {name: result[name].to_pandas().set_axis(kept.index) for name in added}
+        # A copy: what polars holds cannot be written to.
+        made = {name: result[name].to_pandas().copy().set_axis(kept.index) for name in added}
         return kept.assign(**made)
     if pyarrow and isinstance(frame, pyarrow.Table):
         kept = frame.select([name for name in result.columns if name not in added])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
 import polars as pl
 from msgspec.structs import replace
 
@@ -136,22 +137,33 @@ def _arrow_table(source: Path | bytes, part: Part, large: int | None, *, stream:
 
 
 #: What polars and pyarrow raise for frames that they cannot take.
-UNREADABLE = TypeError, ValueError, NotImplementedError, pl.exceptions.PolarsError
+UNREADABLE = (
+    *(TypeError, ValueError, NotImplementedError),
+    *(pl.exceptions.PolarsError, pl.exceptions.PanicException),
+)
 
 
 def series_of(name: str, values: Any) -> Any:
-    """Return a list as the column that it is; of numbers also one that begins with a whole one.
+    """Return a list as the column that it is, of the type that has room for all its values.
 
-    An array of Python objects, such as pandas makes of columns with gaps, is what these are.
+    An array of Python objects, such as pandas makes of columns with gaps, is what these are; so are
+    the arrays of its own types.  Others stay.
     """
-    if getattr(getattr(values, "dtype", None), "kind", "") == "O" and not hasattr(values, "iloc"):
-        import pyarrow as pa
-
-        return pl.Series(name, pa.array(values, from_pandas=True))
-    if not isinstance(values, list | tuple):
+    own = isinstance(values, list | tuple)
+    objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
+    if not own and (hasattr(values, "iloc") or not (objects or hasattr(values, "__arrow_array__"))):
         return values
-    numbers = all(one is None or isinstance(one, Real) for one in values)
-    return pl.Series(name, values, strict=not numbers)
+    import pyarrow as pa
+
+    try:
+        return pl.Series(name, pa.array(values, from_pandas=True))
+    except (pa.ArrowException, OverflowError):
+        if not own:
+            raise
+    # Numbers of several kinds, or beyond 64 bits; those of numpy would make the first one's kind.
+    plain = [one.item() if isinstance(one, np.generic) else one for one in values]
+    numbers = all(one is None or isinstance(one, Real) for one in plain)
+    return pl.Series(name, plain, strict=not numbers)
 
 
 def _unreadable_column(data: Any) -> str:
@@ -216,7 +228,7 @@ class Source:
             elif isinstance(data, Mapping):
                 frame = pl.DataFrame({name: series_of(name, own) for name, own in data.items()})
             else:
-                frame = pl.DataFrame(data)
+                frame = pl.DataFrame(data, infer_schema_length=None)  # of rows: all are looked at
         except UNREADABLE as error:
             what = _unreadable_column(data) or f"a {type(data).__name__}: {error}"
             raise UsageError(f"{name}: polars cannot read {what}") from error
@@ -252,6 +264,9 @@ class Source:
                 self.remarks += [one for one in self.noted.lines if one not in self.remarks]
             if role == "column":
                 continue
+            if self.schema[name] == pl.Object:
+                problem = f"column {name!r} for {role} holds Python objects; give numbers or text"
+                raise DataError.of(self.parts[0].path, problem, column=name)
             if "--by" in role or "--groups" in role:
                 # Nothing is missing that has a name.
                 self.as_written([name])

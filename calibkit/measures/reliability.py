@@ -329,10 +329,19 @@ _POINTS, _LEAST_POINTS = 2, 512
 
 
 def smoothed(coefficients: Floats, sigma: float, points: int) -> tuple[float, Floats]:
-    """Return the mean size of residuals smoothed by a width, and these at equally spaced points."""
-    series = np.empty((points, 2))
-    kernels.damped_series(coefficients, sigma, series)
-    return float(kernels.absolute_integral(series)), series[:, 0].copy()
+    """Return the mean size of residuals smoothed by a width, and these at equally spaced points.
+
+    `coefficients` are sums of residuals times ``cos(pi k p)``, by k from 0.  Series of cosines, and of
+    sines for the integral, are Fourier transforms at points from 0 to 1; these are twice as many.
+    """
+    frequency = np.pi * np.arange(coefficients.size)
+    damped = coefficients * np.exp(-0.5 * (sigma * frequency) ** 2)
+    waves = np.zeros((2, points), np.complex128)
+    waves[0, : damped.size] = damped
+    waves[1, 1 : damped.size] = -1j * damped[1:] / frequency[1:]
+    value, integral = np.fft.irfft(2 * (points - 1) * waves, 2 * (points - 1))[:, :points]
+    integral += damped[0] * np.linspace(0.0, 1.0, points)
+    return float(kernels.absolute_integral(value, integral)), value
 
 
 class Series:

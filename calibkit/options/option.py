@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import reprlib
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -85,7 +86,7 @@ class Option(Struct, frozen=True, kw_only=True):
 
     def take(self, value: Any) -> Any:
         """Return a value as the field holds it; an empty list is the default."""
-        if value is None and (self.optional or self.default is None):
+        if value is None and (self.optional or (self.default is None and not self.required)):
             return None
         if self.read is not None:
             read = self.read(value, self.flag)
@@ -98,7 +99,7 @@ class Option(Struct, frozen=True, kw_only=True):
             return str(fspath(value))  # numpy has texts of its own, which no state holds
         if self.kind in (str, bool) and not isinstance(value, self.kind):
             what = "a string" if self.kind is str else "True or False"
-            raise UsageError(f"{self.flag} is {value!r}; expected {what}.")
+            raise UsageError(f"{self.flag} is {short(value)}; expected {what}.")
         return value
 
     def _number(self, value: Any) -> Any:
@@ -112,6 +113,12 @@ class Option(Struct, frozen=True, kw_only=True):
         least = "" if self.least is None else f", at least {self.least:g}"
         most = "" if self.most is None else f", at most {self.most:g}"
         raise UsageError(f"{self.flag} is {value!r}; expected {what}{least}{most}.")
+
+
+def short(value: object) -> str:
+    """Return how a message shows a value, which may be a frame or an array."""
+    text = reprlib.repr(value)
+    return f"a {type(value).__name__}" if "\n" in text else text
 
 
 def option(what: str = "", metavar: str | None = None, *, default: Any = None, **said: Any) -> Any:

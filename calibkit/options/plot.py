@@ -66,8 +66,12 @@ def read_models(value: Any, flag: str) -> tuple[Any, ...]:
     """Return models, or their files: one, several, or text with commas between them."""
     several: Any = listed(value) if isinstance(value, str) else value
     several = several if isinstance(several, list | tuple) else [value]
-    texts = [os.fspath(one) if isinstance(one, os.PathLike) else one for one in several]
-    return tuple(one for place, one in enumerate(texts) if one not in [None, *texts[:place]])
+    found = [
+        os.fspath(one) if isinstance(one, str | os.PathLike) else shared.model_of(one, flag)
+        for one in several
+        if one is not None
+    ]
+    return tuple(one for place, one in enumerate(found) if one not in found[:place])
 
 
 of_boundaries = partial(of_bins, metavar="MODEL", default=(), many="commas", read=read_models)

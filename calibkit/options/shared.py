@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from calibkit.errors import UsageError
 from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
 from calibkit.models.scales import measure
-from calibkit.options.option import COLUMNS, Options, option, tagged
+from calibkit.options.option import COLUMNS, Options, option, short, tagged
 
 if TYPE_CHECKING:
     from calibkit.files.frames import Frame
@@ -50,6 +50,8 @@ def model_of(value: Any, flag: str) -> Model:
 
     if isinstance(value, dict):
         return decode(canonical_text(value).encode(), flag)
+    if not isinstance(value, Model | str | os.PathLike):
+        raise UsageError(f"{flag} is {short(value)}; expected a model or its file.")
     return value if isinstance(value, Model) else load(value)
 
 

@@ -31,9 +31,10 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.model import Model, load
+from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.plot import HeatmapOptions, RegionsOptions
+from calibkit.options.shared import model_of
 from calibkit.reports import style
 from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
 from calibkit.reports.style import Points, Sheet
@@ -226,7 +227,7 @@ def _ranks_of(cells: GridCells) -> Ranks:
 
 def boundary_of(name: str, given: Model | str) -> BoundaryModel:
     """Return a boundary whose thresholds are those of all rows."""
-    model = load(given) if isinstance(given, str) else given
+    model = model_of(given, "--boundary")
     if not isinstance(model, BoundaryModel):
         raise UsageError(f"{name}: is a {model.kind}, not a boundary.", file=name)
     if model.groups is not msgspec.UNSET:

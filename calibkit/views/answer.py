@@ -164,9 +164,10 @@ def rule(model: BoundaryModel) -> str:
         return f"Of each row: block if {block}, else review if {review}."
     if set(model.score_thresholds) == {None}:
         return "Flag no row."
-    if model.levels > 1 or not model.score_thresholds:
+    rules = {rule for level in range(model.levels) for rule in level_rules(model, level)}
+    if len(rules) != 1:
         return "Flag rows by level."
-    (which,) = level_rules(model, 0)
+    (which,) = rules
     known = {"never": "Flag no row.", "always": "Flag every row."}
     return known.get(which, f"Flag rows with {which}.")
 

@@ -18,7 +18,11 @@ _BESIDE_RULE = 34
 def headline(model: HetcalModel) -> str:
     """Return in a few words what a calibration by parts is."""
     fit = model.fit
-    return f"{model.partition}, {fit.leaves} leaves, {cell_text(fit.rows)} rows"
+    return f"{model.partition}, {_leaves(fit.leaves)}, {cell_text(fit.rows)} rows"
+
+
+def _leaves(count: int) -> str:
+    return "1 leaf" if count == 1 else f"{count} leaves"
 
 
 def lines(model: HetcalModel) -> list[str]:
@@ -37,7 +41,7 @@ def lines(model: HetcalModel) -> list[str]:
     how = "tree" if model.partition == "tree" else f"{count} {model.partition} {trees}"
     shrinkage = "" if fit.shrinkage is None else f", shrinkage {fit.shrinkage:g}"
     lines.append(
-        f"{how}: {fit.leaves} {'leaf' if fit.leaves == 1 else 'leaves'}, depth at most "
+        f"{how}: {_leaves(fit.leaves)}, depth at most "
         f"{fit.max_depth}, at least {fit.min_leaf} row{'s' * (fit.min_leaf > 1)} in each{shrinkage}; "
         f"{cell_text(fit.rows)} calibration rows, {cell_text(fit.positives)} positive."
     )

@@ -226,7 +226,7 @@ class FitLine(StateLine):
     """The line of a fit, whose model may be applied at once."""
 
     apply: str | None = of_output(
-        "Also apply the model to these rows, as `calibkit apply` does: every row and column is kept.",
+        "Also write the rows of the fit to this file, with the columns that `calibkit apply` adds.",
         "FILE",
     )
 

@@ -264,41 +264,18 @@ def cosine_sums(middle: Floats, moments: Floats, out: Floats) -> None:
 
 
 @kernel
-def damped_series(coefficient: Floats, sigma: float, out: Floats) -> None:
-    """Write the smoothed residuals and their integral from 0 at equally spaced points of [0, 1].
+def absolute_integral(value: Floats, integral: Floats) -> float:
+    """Return the integral over [0, 1] of the absolute value of a function.
 
-    `coefficient` has the sums of residuals times ``cos(pi k p)``, by k; `sigma` is the width of the
-    kernel; `out` has a row a point, the first at 0, the last at 1.
-    """
-    points = out.shape[0]
-    damped = np.empty(coefficient.size)
-    for k in range(coefficient.size):
-        width = math.pi * k * sigma
-        damped[k] = (2.0 if k else 1.0) * coefficient[k] * math.exp(-0.5 * width * width)
-    for i in range(points):
-        t = i / (points - 1)
-        turn_cos, turn_sin = math.cos(math.pi * t), math.sin(math.pi * t)
-        cosine, sine = turn_cos, turn_sin
-        value, integral = damped[0], damped[0] * t
-        for k in range(1, coefficient.size):
-            value += damped[k] * cosine
-            integral += damped[k] * sine / (math.pi * k)
-            cosine, sine = cosine * turn_cos - sine * turn_sin, sine * turn_cos + cosine * turn_sin
-        out[i, 0] = value
-        out[i, 1] = integral
-
-
-@kernel
-def absolute_integral(series: Floats) -> float:
-    """Return the integral of the absolute value of a function given by values and integral.
+    Given are values at equally spaced points, from 0 to 1, and the integral up to each of them.
 
     Between two points of one sign it is the difference of the integrals; where the sign changes,
     the function is taken as linear up to its root.
     """
-    total, step = 0.0, 1.0 / (series.shape[0] - 1)
-    for i in range(1, series.shape[0]):
-        before, after = series[i - 1, 0], series[i, 0]
-        gained = series[i, 1] - series[i - 1, 1]
+    total, step = 0.0, 1.0 / (value.size - 1)
+    for i in range(1, value.size):
+        before, after = value[i - 1], value[i]
+        gained = integral[i] - integral[i - 1]
         if (before < 0.0) != (after < 0.0):
             share = before / (before - after)
             first = 0.5 * before * share * step

@@ -34,6 +34,14 @@ def test_one_threshold_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None
     assert f"and {100 * seen['recall']:.0f} % of the positives found" in first
 
 
+def test_one_threshold_of_several_levels_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(simulate(), tmp_path / "rows.csv")
+    options = "--recall 0.5 --method st --uncertainty-bins 4 --folds 0"
+    done = invoke("boundary", path, options, "-o", tmp_path / "m.json")
+    (threshold,) = {*json.loads((tmp_path / "m.json").read_text())["score_thresholds"]}
+    assert done.stderr.startswith(f"Flag rows with score >= {threshold}. On new data expect ")
+
+
 def test_notices_come_after_the_answer(tmp_path: Path, invoke: Invoke) -> None:
     text = simulate().write_csv(separator=";").replace(".", ",")
     path = tmp_path / "rows.csv"

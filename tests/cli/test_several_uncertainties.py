@@ -247,3 +247,23 @@ def test_a_plan_has_every_uncertainty(rows: Path, invoke: Invoke) -> None:
 def test_text_among_the_uncertainties_is_bad_data(rows: Path, invoke: Invoke) -> None:
     done = invoke("boundary", rows, "--precision", 0.8, "--uncertainty", "a,segment")
     assert done.code == 3 and "segment" in done.stderr
+
+
+def test_a_weight_of_two_is_two_rows(tmp_path: Path, invoke: Invoke) -> None:
+    counts = pl.Series("w", np.random.default_rng(3).integers(1, 4, 900))
+    rows = frame(900, 2).with_columns(counts)
+    nothing = rows.with_columns(w=pl.lit(0, pl.Int64))
+    files = {
+        "weighted": rows,
+        "padded": pl.concat([rows, nothing, nothing]),
+        "written": rows.select(pl.exclude("w").repeat_by("w").explode()),
+    }
+    options = "--uncertainty a,b --method exact --uncertainty-bins 3 --folds 0 --maximize f1"
+    found = []
+    for name, own in files.items():
+        own.write_parquet(tmp_path / f"{name}.parquet")
+        weight = [] if name == "written" else ["--weight", "w"]
+        line = ["boundary", tmp_path / f"{name}.parquet", options, *weight]
+        said = invoke(*line, "-o", tmp_path / "model.json").result()
+        found.append((said["partition"], said["score_thresholds"], said["fit"]["in_sample"]))
+    assert found[0] == found[1] == found[2]

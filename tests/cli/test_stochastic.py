@@ -447,3 +447,13 @@ def test_fractional_weights_of_chance_do_not_depend_on_the_order_of_rows(
         assert invoke("boundary", path, given, *more).code == 0
         found.append(model.read_bytes())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(("measure", "kind"), [("mcc", BLOCK), ("mcc", TIE), ("gmean", TIE)])
+def test_what_no_threshold_gains_selects_nothing(fit: Fit, measure: str, kind: list[str]) -> None:
+    rows = {"score": [0.9, 0.8, 0.7, 0.6], "label": [0, 0, 0, 1], "w": [1.11, 1.12, 0.86, 1.2]}
+    model = fit(pl.DataFrame(rows), *kind, "--maximize", measure, "--weight w")
+    found = json.loads(model.read_text())
+    assert found["score_thresholds"] == [None]
+    seen = found["fit"]["in_sample"]
+    assert (seen["objective_value"], seen["selected"]) == (0.0, 0.0)

@@ -97,14 +97,14 @@ def of_tallies() -> Iterator[object]:
     yield metrics.ranking_sums(count, positive, 7, 3)
     yield metrics.loss_sums(score, count, positive)
     yield metrics.range_sums(score, count, positive)[2]
-    logits, cosines, series = np.empty(score.size), np.zeros(20), np.empty((9, 2))
+    logits, cosines = np.empty(score.size), np.zeros(20)
     metrics.expit(score * 40 - 20, logits)
     yield logits
     moments = np.zeros((80, 10))
     metrics.residual_moments(score, count, positive, moments)
     metrics.cosine_sums((np.arange(80) + 0.5) / 80, moments, cosines)
-    metrics.damped_series(cosines, 0.1, series)
-    yield from (moments, cosines, series, metrics.absolute_integral(series))
+    value, integral = cosines - 0.1, cosines.cumsum()
+    yield from (moments, cosines, metrics.absolute_integral(value, integral))
 
 
 def calibrations() -> Iterator[object]:

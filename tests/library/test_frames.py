@@ -110,7 +110,7 @@ def test_arrays_of_objects_are_what_they_hold() -> None:
         assert (found.a, found.b) == (wanted.a, wanted.b)
     mixed = np.array([[1, "a"], [2.5, None]], dtype=object)
     assert made(features=mixed)[0].dtypes == [pl.Float64, pl.String]
-    with pytest.raises(ck.UsageError, match="label: ndarray is not an array"):
+    with pytest.raises(ck.UsageError, match="label: a ndarray that is no array"):
         made(label=np.array([1, "a"], dtype=object))
 
 
@@ -159,8 +159,8 @@ def test_arrays_stand_beside_a_frame() -> None:
         ({"score": np.ones((3, 2))}, None, r"score is an array of the shape \(3, 2\)"),
         ({"probs": np.ones(3)}, None, "expected rows x columns"),
         ({"score": np.float64(1.0)}, None, r"shape \(\)"),
-        ({"score": [0.1, "a", object()]}, None, "score: list is not an array"),
-        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: list is not an array"),
+        ({"score": [0.1, "a", object()]}, None, "score: a list that is no array"),
+        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: a list that is no array"),
         ({"probs": np.ones((1, 2))}, {"prob_a": [1.0]}, "such as 'prob_a'"),
         ({"score": "p"}, None, "give a frame, or arrays by name"),
     ],
@@ -168,6 +168,62 @@ def test_arrays_stand_beside_a_frame() -> None:
 def test_arrays_that_do_not_fit_are_refused(roles: Any, frame: Any, message: str) -> None:
     with pytest.raises(ck.UsageError, match=message):
         frame_of_arrays(roles, frame)
+
+
+#: A map that tells scores apart.
+MAP = ck.fit_calibrator(score=[0.1, 0.2, 0.9, 0.8] * 20, label=[0, 1, 1, 0] * 20, method="platt")
+
+
+@pytest.mark.parametrize(
+    "first", [0, np.int64(0), np.bool_(False), np.float32(0.1), pd.NA, float("nan")]
+)
+def test_the_first_value_makes_no_type(first: Any) -> None:
+    found = made(score=[first, 0.9])[0]["score"].to_list()
+    assert found[1] == 0.9
+    assert made(score=[first, np.float64(0.9)])[0]["score"].to_list() == found
+    assert made(label=["no", float("nan")])[0]["label"].to_list() == ["no", None]
+
+
+def test_rows_are_looked_at_to_the_last() -> None:
+    rows: Any = [{"score": 0}] * 101 + [{"score": 0.9, "note": "x"}]
+    found = MAP.apply(rows)
+    assert (found.columns, found["note"].null_count()) == (["score", "note", "calibrated"], 101)
+    assert found["calibrated"].to_list()[-1] == MAP.apply([0.9])[0]
+
+
+def test_scores_are_given_once() -> None:
+    for again in (SCORE, "p"):
+        with pytest.raises(ck.UsageError, match="got score twice"):
+            MAP.apply(np.array(SCORE), score=again)
+
+
+def test_what_comes_back_can_be_written_to() -> None:
+    found: Any = MAP.apply(np.array(SCORE))
+    found.sort()
+    found = MAP.apply({"score": SCORE})
+    found["score"][0] = found["calibrated"][0] = 1.0
+    found = MAP.apply(pd.DataFrame({"score": SCORE}))
+    found.loc[0, "calibrated"] = 1.0
+    assert found["calibrated"].tolist()[0] == 1.0
+
+
+def test_columns_that_nothing_can_read_are_refused() -> None:
+    with pytest.raises(ck.UsageError, match="polars cannot read"):
+        MAP.apply(duckdb.sql("select 0.3 score, interval 1 day wait"))
+    objects: Any = {"score": SCORE, "label": np.array([0, 1, 1], np.longdouble)}
+    with pytest.raises(ck.DataError, match="column 'label' for label holds Python objects"):
+        ck.fit_calibrator(**objects)
+
+
+@pytest.mark.parametrize("given", [None, 5, [MAP]])
+def test_what_is_no_model_is_refused(given: Any) -> None:
+    with pytest.raises(ck.UsageError, match="expected a model or its file"):
+        ck.export(given, to="sql")
+    if given is not None:
+        with pytest.raises(ck.UsageError, match=r"boundary is .*expected a model or its file"):
+            ck.evaluate(scores=SCORE, label=[0, 1, 1], boundary=given)
+    with pytest.raises(ck.UsageError, match="score is a DataFrame; expected a string"):
+        ck.fit_calibrator(score=pd.DataFrame({"a": SCORE}), label=[0, 1, 1])  # type: ignore[arg-type]
 
 
 # What apply returns --------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -258,6 +259,18 @@ def test_arrays_of_numbers_are_options(rows: pl.DataFrame) -> None:
         for penalties in (np.array([1.0, 10.0]), (1, 10))
     ]
     assert several[0] == several[1]
+
+
+@pytest.mark.filterwarnings("ignore:X (has|does not have) (valid )?feature names")
+def test_columns_without_names_go_by_their_place(rows: pl.DataFrame) -> None:
+    x, y = rows.select("score", "uncertainty").to_pandas(), rows["label"].to_numpy()
+    framed = HeterogeneousCalibrator().fit(x, y)
+    plain = HeterogeneousCalibrator().fit(x.to_numpy(), y)
+    arrow = HeterogeneousCalibrator().fit(pa.table(x), y)
+    expected = framed.predict_proba(x)
+    for fitted in (framed, plain, arrow):
+        for given in (x, x.to_numpy(), pa.table(x)):
+            assert (fitted.predict_proba(given) == expected).all()
 
 
 def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:

@@ -21,7 +21,6 @@ TWINS = {
     "loss_sums": "loss_sums_of_rows",
     "residual_moments": "moments",
     "cosine_sums": "cosines",
-    "damped_series": "smoothed",
     "absolute_integral": "absolute_integral_of_line",
 }
 

@@ -60,15 +60,17 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
             "give --precision, --recall, --fpr or --capacity."
         )
     if overall and (options.method not in (*OVERALL, AUTO) or options.randomise == "tie"):
+        able = [name for name in OVERALL if METHODS[name].values or not options.target.worths]
         raise UsageError(
             f"--by with --bound overall does not go with --method {options.method}"
             f"{' --randomise tie' if options.randomise == 'tie' else ''}; methods that do: "
-            f"{', '.join((AUTO, *OVERALL))}. --bound each takes all methods."
+            f"{', '.join((AUTO, *able))}."
+            f"{' --bound each takes all methods.' * (options.max_gap is None)}"
         )
     if overall and (options.score_bins or options.order != "uncertainty-score"):
         raise UsageError(
-            "--by with --bound overall takes every distinct score: leave --score-bins and --order "
-            "out, or use --bound each."
+            "--by with --bound overall takes every distinct score: leave --score-bins and --order out"
+            f"{', or use --bound each' * (options.max_gap is None)}."
         )
     split = split_rows(data, options)
     try:
@@ -118,8 +120,9 @@ def split_rows(data: ScoreRows, options: BoundaryOptions, times: Floats | None =
         (pooled if held < least else names).append(name)
     if pooled and OTHER not in names:
         names.append(OTHER)
-    place = {name: names.index(OTHER if name in pooled else name) for name in segments.names}
-    code = np.array([place[name] for name in segments.names])[segments.code]
+    place = {name: number for number, name in enumerate(names)}
+    code = np.array([place[name if name in place else OTHER] for name in segments.names])
+    code = code[segments.code]
     return Stack(tuple(names), tuple(pooled), code)
 
 

@@ -198,6 +198,9 @@ class CellGap(_Part):
 class HetcalFit(_Part):
     """What is known of the model from its fit.
 
+    `clipped` counts the rows, whatever they weigh, whose probability was moved before its logit was
+    taken.
+
     `max_gap`, `mean_gap`, `cells`: the largest and the mean distance of mean probability and positive
     rate over the non-empty cells (leaf, one of ten bins of the probability) of the calibration rows.
     `gap_beyond_chance` is the largest that chance does not explain; null: it explains all.

@@ -93,8 +93,11 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
     columns = uncertainties(rows, names)
     grid = like
     if grid is None:
-        positives, bins = rows.positive_rows, _BINS.get(len(names), 2)
-        most_cells = min(rows.rows / _ROWS, min(positives, rows.rows - positives) / _RARER)
+        count, positives = float(rows.rows), float(rows.positive_rows)
+        if rows.weight is not None and not rows.options.sampled:
+            count, positives = (float(rows.weight[own].sum()) for own in (..., rows.labels == 1))
+        bins = _BINS.get(len(names), 2)
+        most_cells = min(count / _ROWS, min(positives, count - positives) / _RARER)
         while bins > 2 and bins ** len(names) > most_cells:
             bins -= 2
         quantiles = [edges.quantile_edges(values, bins, rows.weight) for values in columns]

@@ -274,7 +274,8 @@ class Measure(CountGoal):
             shares[:-1] = np.where((top > 0.0) & (top < 1.0), top, 0.0)
             at_rows[:-1] += shares[:-1] * np.diff(rows)
             at_hits[:-1] += shares[:-1] * gain
-        taken = self._best(at_rows, at_hits)
+        # Units beyond 2^53 count as they are where no share is taken: selecting all leaves nothing.
+        taken = self._best(at_rows, at_hits) if shares.any() else self._best(rows, hits)
         return taken, Fraction(float(shares[taken]))
 
     # The G-mean's optimum may lie within the hull.  Its square times P N is T (N - F) with F = M - T

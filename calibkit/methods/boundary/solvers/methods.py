@@ -160,8 +160,12 @@ def method(name: str, objective: str, worths: str = "") -> Method:
             f"{', '.join(METHODS)}."
         )
     found = METHODS[name]
+    able = ", ".join(
+        other.name
+        for other in METHODS.values()
+        if objective in other.objectives and (other.values or not worths)
+    )
     if objective not in found.objectives:
-        able = ", ".join(other.name for other in METHODS.values() if objective in other.objectives)
         if objective == REVIEW:
             raise UsageError(f"three-way decisions go with --method auto, {able}, not {name}.")
         raise UsageError(
@@ -170,7 +174,6 @@ def method(name: str, objective: str, worths: str = "") -> Method:
             f"--{objective}: {able}."
         )
     if worths and not found.values:
-        able = ", ".join(other.name for other in METHODS.values() if other.values)
         raise UsageError(f"--method {name} does not take {worths}; methods that do: {able}.")
     return found
 
