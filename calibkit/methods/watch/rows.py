@@ -10,7 +10,7 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s, distinct_values
+from calibkit.arrays import Bools, Floats, Int64s, rows_by_group
 from calibkit.columns import rows as readers
 from calibkit.columns.columns import columns_beside
 from calibkit.columns.rows import Remark, RowFinder
@@ -228,8 +228,7 @@ def _labelled(
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
         score = readers.as_fitted(options.fitted.columns["score"], column, where)
-    for place in distinct_values(places).tolist():
-        own = np.flatnonzero(places == place)
+    for place, own in _by_night(places):
         kinds, code = np.unique(np.stack([chance[own], weight[own]]), axis=1, return_inverse=True)
         counts = np.zeros((kinds.shape[1], 2), np.int64)
         np.add.at(counts, (code.ravel(), label[own]), 1)
@@ -241,6 +240,12 @@ def _labelled(
             scores = bins.calibration_counts(score[own], label[own], edges)
             counted["scores"] = tuple(map(tuple, scores.tolist()))
         yield place, reading.night(place, own.size, hash_rows(used[own]), **counted)
+
+
+def _by_night(places: Int64s) -> Iterator[tuple[int, Int64s]]:
+    """Yield each night, and which rows are of it."""
+    nights, code = np.unique(places, return_inverse=True)
+    yield from zip(nights.tolist(), rows_by_group(code, nights.size), strict=False)
 
 
 def _latest(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
@@ -270,8 +275,7 @@ def _drifted(
     columns = reading.options.fitted.columns
     names = {role: needed[role] for role in reading.outlines}
     values = readers.arrays_as_fitted(columns, names, frame, where)
-    for place in distinct_values(places).tolist():
-        own = np.flatnonzero(places == place)
+    for place, own in _by_night(places):
         watched = {role: column[own] for role, column in values.items()}
         drift = tuple(
             tuple(bins.drift_counts(watched[role], outline.edges).tolist())
