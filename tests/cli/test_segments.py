@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
+from calibkit.methods.boundary import segments
 from tests.cli.score_files import Model, decision, margin, recount, simulate, write
 from tests.conftest import Invoke
 
@@ -402,3 +403,14 @@ def test_one_threshold_is_one_a_segment_at_any_number_of_levels(tmp_path: Path, 
     one, several = (fit(path, *options, "--uncertainty-bins", bins) for bins in (1, 3))
     assert several["fit"]["in_sample"] == one["fit"]["in_sample"]
     assert all(len(own["score_thresholds"]) == 1 for own in several["groups"].values())
+
+
+def test_no_more_levels_are_tried_than_segments_leave_room_for(
+    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(segments, "MOST_LEVELS", 10)
+    path, line = write(rows(), tmp_path / "r.parquet"), ["--by shop --precision 0.5"]
+    done = invoke("boundary", path, *line, "-o", tmp_path / "b.json")
+    assert "Chosen by cross-validation among st and exact with 2, 3 levels." in done.stderr
+    more = "3 segments of 5 uncertainty levels are more than 10 levels"
+    invoke("boundary", path, *line, "--uncertainty-bins 5").refused(2, more)

@@ -81,9 +81,11 @@ def fit_segments(data: ScoreRows | GridTable, options: BoundaryOptions) -> Fitte
         return _fit_each(data, options, split, whole)
     count = partial(stacked, split=split)
     if options.method == AUTO:  # a threshold a segment, then the optimum over several levels
-        several = choice.LEVELS if options.levels is None else (options.levels,)
+        room = MOST_LEVELS // len(split.names)
+        several = [own for own in choice.LEVELS if own <= room]
+        several = several if options.levels is None else [options.levels]
         wanted = [("st" if options.max_gap is None else "exact", 1)]
-        if data.uncertainty is not None and several != (1,):
+        if data.uncertainty is not None and several != [1]:
             wanted += [("exact", own) for own in several]
         named = (dataclasses.replace(options.at_levels(own), method=name) for name, own in wanted)
         fitted = choice.fit_choice(choice.choose_among([count(data, one) for one in named]))
