@@ -152,8 +152,8 @@ def _blind(one: Watched, options: DriftOptions) -> list[str]:
         return []
     said = " and ".join(names)
     return [
-        f"{one.name} decides by {said} too, which the probabilities ignore: where positives "
-        "at a score depend on it, the estimated precision and recall are off. Give --calibrator a "
+        f"{one.name} also uses {said}, which the probabilities ignore: if it matters among rows of "
+        "one score, the estimated precision and recall are off. Give --calibrator a "
         f"model of `calibkit hetcal` with {said} among its --features."
     ]
 

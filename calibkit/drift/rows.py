@@ -181,8 +181,7 @@ def plan_watch(options: DriftOptions, source: Source) -> Watch:
     if not boundaries:
         raise ModelError(
             f"a model of kind {model.kind!r} {'without a boundary ' * (model.kind == 'bundle')}"
-            "keeps no reference to compare with; drift is that of boundaries, and of bundles with "
-            "boundaries"
+            "keeps nothing to compare with; drift works on boundaries, and on bundles that hold one"
         )
     draws = any(one.randomise is not UNSET for one in boundaries.values())
     key = ROW_NUMBER if draws else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Literal
 
@@ -33,6 +33,7 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
     findings, label = Findings(asked=options), rows.counts.argmax(axis=1)
     names = options.wanted(list(measured.METRICS))
     probability = _probabilities(rows, options)
+    first = _baseline(options, probability)
     settings = replace(options.settings, scale="probability")  # logits are none any more
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
@@ -44,11 +45,22 @@ def evaluate_classes(options: EvaluateOptions, source: Source, *, curves: bool) 
             _bound(findings, classes, names)
             if curves and not small:
                 findings.drawn.append(curve_rows(classes.top, options.sure))
-        first, *others = probability
-        for other in others:
-            compared = [name for name in names if name != "count"]
-            findings.differ(first, other, part.name, compared)
+        compared = [name for name in names if name != "count"]
+        for other in probability:
+            if other != first:
+                findings.differ(first, other, part.name, compared)
     return findings.evaluated(int(label.size), rows.warnings)
+
+
+def _baseline(options: EvaluateOptions, predictors: Iterable[str]) -> str:
+    """Return what others are compared with: the first of the predictors, unless one is named."""
+    baseline = options.baseline or next(iter(predictors))
+    if baseline not in predictors:
+        raise UsageError(
+            f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
+            f"they are {', '.join(map(repr, predictors))}."
+        )
+    return baseline
 
 
 def _segments(rows: RaterRows, name: str | None) -> Segments | None:
@@ -102,12 +114,7 @@ def evaluate_votes(
     """
     rows, predictors = read_votes(options, source)
     findings = Findings(asked=options)
-    baseline = options.baseline or next(iter(predictors))
-    if baseline not in predictors:
-        raise UsageError(
-            f"--baseline {baseline!r} is none of the predictors{nearest(baseline, predictors)}; "
-            f"they are {', '.join(map(repr, predictors))}."
-        )
+    baseline = _baseline(options, predictors)
     said = {"intervals": options.intervals, "groups": bool(options.groups)}
     said["weighted"] = options.rater_weight is not None
     for part in slices_of(_segments(rows, options.by)):

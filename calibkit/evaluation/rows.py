@@ -70,14 +70,20 @@ class EvaluateRows(Struct, frozen=True, kw_only=True):
 
 
 def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
-    """Return the options with a score that is there: else 'score', that of the boundary."""
+    """Return the options with a score that is there: 'score', else that of the boundary.
+
+    The score of the boundary is on the boundary's scale.
+    """
     if options.baseline is not None and not options.patterns:
         source.require([options.baseline], "--baseline")
     own = None if options.model is None else options.model.columns.get("score")
     alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
-    if own is None or options.scores or options.baseline or "score" in alike:
+    if own is None or options.scores or options.baseline:
         return options
-    return dataclasses.replace(options, scores=(own.name,))
+    scale: Any = own.scale
+    if scale is not None and options.scale == "probability":
+        options = dataclasses.replace(options, scale=scale)
+    return options if "score" in alike else dataclasses.replace(options, scores=(own.name,))
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:

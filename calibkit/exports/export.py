@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.arrays import distinct_values
-from calibkit.errors import CheckError, ResourceError, UsageError, nearest, needed
+from calibkit.errors import CheckError, UsageError, nearest, needed
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
@@ -213,7 +213,7 @@ def run(dialect: str, text: str, frame: pl.DataFrame) -> pl.DataFrame:
 
 def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
     said = "--check of SQL runs it in DuckDB, which is not installed: pip install duckdb"
-    duckdb = needed("duckdb", ResourceError(said))
+    duckdb = needed("duckdb", UsageError(said))
     odd: dict[Any, Any]  # what Arrow or DuckDB do not take
     odd = dict.fromkeys((pl.Categorical, pl.Enum, pl.Int128), pl.String) | {pl.Float16: pl.Float32}
     numbered = frame.cast(odd).with_row_index(_PLACE)

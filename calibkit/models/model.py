@@ -497,6 +497,6 @@ def load(path: str | os.PathLike[str]) -> Model:
     path = os.fspath(path)
     if suffix_format(path) is not None:
         raise UsageError.of(
-            path, "is a table by its name, not a model; the model comes first, then the rows."
+            path, "looks like a table, not a model; the model comes first, then the rows."
         )
     return decode(read_bytes(path), path)

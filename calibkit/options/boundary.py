@@ -42,7 +42,7 @@ METHODS: Final = {
 
 #: What each method is that a model may name.
 EVERY_METHOD: Final = METHODS | {
-    "curved": "a logistic surface with squares; --confidence with auto takes it"
+    "curved": "a logistic surface with squared terms; what --confidence takes with auto"
 }
 
 #: What a shell completes, known here without loading anything.
@@ -144,7 +144,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         "Uncertainty levels; auto: chosen among 1, 2, 3, 5, 7 and 11 by cross-validation.",
         "K|auto",
         read=_levels,
-        shown="auto with auto; 3; 100 for logistic, 1 for st and without uncertainty",
+        shown="auto for auto; 100 for logistic; 1 for st, no uncertainty; else 3",
     )
     score_bins: int | None = of_method(
         "Score bins within each level; 0: every distinct score.",

@@ -218,9 +218,9 @@ class CalibrateOptions(
         width = needs == "equal-width" and self.bin_strategy == needs
         if self.scale == "raw" and (needs is True or width):
             what = "--bin-strategy equal-width" if width else f"--method {self.named}"
+            other = "--bin-strategy equal-mass" if width else "--method auto, platt or spline"
             raise UsageError(
-                f"{what} needs probabilities or their logits; with --scale raw use platt, isotonic, "
-                "venn-abers, or histogram with bins of equal mass."
+                f"{what} needs probabilities or their logits; with --scale raw use {other}."
             )
         if self.out_of_range == "clip" and self.scale != "probability":
             raise UsageError(

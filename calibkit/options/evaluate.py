@@ -200,7 +200,7 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
     def check(self) -> None:
         """Refuse options that contradict each other."""
         super().check()
-        if (self.probs or self.counts) and (self.scores or (self.baseline and not self.counts)):
+        if (self.probs or self.counts) and self.scores:
             raise UsageError("--probs and --score: evaluate one of them at a time.")
         self._check_votes()
         _ = self.tops, self._chosen  # these are read here, so that a wrong one is refused at once
@@ -252,7 +252,7 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
     @property
     def ranked(self) -> tuple[str, ...]:
         """The score columns, the baseline first."""
-        first = [self.baseline] if self.baseline and self.counts is None else []
+        first = [self.baseline] if self.baseline and not self.patterns else []
         return tuple(dict.fromkeys([*first, *listed(self.scores or "score")]))
 
     @property

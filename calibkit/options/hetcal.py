@@ -81,7 +81,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
         "N",
         least=2,
         most=65_535,
-        shown="1024 beyond 65,535 values; in turn and auto: 255",
+        shown="1024 for over 65,535 values; boosted, sequential and auto: 255",
     )
     map: Literal["platt", "beta", "isotonic", "histogram"] = of_maps(
         "The map of each leaf.", default="platt"

@@ -189,7 +189,7 @@ def read_target(
     if not named or (len(named) > 1 and not (several and bounded)):
         options = ", ".join(f"--{name}" for name in given)
         seen = " and ".join(f"--{name}" for name in named) or "none"
-        more = "; several bounds go with --confidence" if bounded else ""
+        more = "; --confidence allows several bounds" if bounded else ""
         raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
     base_rate = None
     if prevalence is not None:

@@ -75,9 +75,7 @@ Score = Annotated[str, named_column(SCORE_HELP)]
 
 Scale = Annotated[
     Literal["probability", "percent", "logit", "raw"],
-    of_columns(
-        "Scale of the scores; percent: 0 to 100; raw: any real number, only the order counts."
-    ),
+    of_columns("Scale of the scores; percent: 0 to 100; raw: any real number."),
 ]
 
 
@@ -109,7 +107,9 @@ Time = Annotated[
     ),
 ]
 
-By = Annotated[str | None, named_column("Column of segments: each value separately.", shown="none")]
+By = Annotated[
+    str | None, named_column("Column of segments, each handled separately.", shown="none")
+]
 
 Probs = Annotated[Names | None, of_patterns(PROBS_HELP)]
 

@@ -208,7 +208,7 @@ def expectation(model: BoundaryModel) -> str:
     judged = fit.test or fit.cross_validated
     bounds = bounds_text(model)
     verb = "is" if len(model.objective.subject_to) == 1 else "are"
-    caveat = f"; {bounds} {verb} not guaranteed there" if bounds else ""
+    caveat = f"; {bounds} {verb} not guaranteed" if bounds else ""
     if judged is None:
         fitted = fit.in_sample
         return (
@@ -294,7 +294,7 @@ def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
         promised += f" in each segment of {model.columns['by'].name} that has thresholds"
     return (
         f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
-        f"({certificate.rows:,} rows set aside certify it); precision {rate(seen.precision)}, "
+        f"(certified on {certificate.rows:,} rows set aside); precision {rate(seen.precision)}, "
         f"recall {rate(seen.recall)} on {where}."
     )
 
@@ -310,7 +310,7 @@ def doubts(model: BoundaryModel) -> list[str]:
             if seen is not None and not within(name, seen, share):
                 found.append(
                     f"expect {_NAMES.get(name, name)} {rate(seen)} on new data, which misses the "
-                    f"bound {name} {sign(name)} {share:g}; --confidence certifies a bound"
+                    f"bound {name} {sign(name)} {share:g}; to certify a bound, use --confidence"
                 )
     if fit.gap and model.objective.max_gap:
         ((measure, most),) = model.objective.max_gap.items()

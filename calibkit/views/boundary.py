@@ -70,7 +70,7 @@ def _answer(model: BoundaryModel, page: Page) -> None:
         page.table(["level", *header], some)
         if len(some) < model.levels:
             more = "--all shows more" if len(some) < len(table) else "the model has them all"
-            page.say(f"Some of {model.levels} levels; {more}.")
+            page.say(f"{len(some)} of {model.levels} levels; {more}.")
     page.say("")
 
 
@@ -163,8 +163,8 @@ def _why(model: BoundaryModel) -> list[str]:
 def _terms(certificate: Certificate) -> list[str]:
     """Say what a certificate promises, what it takes for granted, and of which segments it fails."""
     lines = [
-        "The promise covers all runs like this one, including those that certify nothing: at most "
-        f"{100 * (1 - certificate.confidence):.10g} % of them break it."
+        "Of all runs like this one, counting those that certify nothing, at most "
+        f"{100 * (1 - certificate.confidence):.10g} % break this promise."
     ]
     if certificate.assumes:
         said = [

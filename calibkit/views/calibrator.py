@@ -33,7 +33,7 @@ def lines(model: CalibratorModel) -> list[str]:
     lines = []
     if fit.log_loss is not None:
         fits = SCORE_METHODS[model.method].fits
-        caveat = "; expect a slightly smaller gain on new rows" if fits else ""
+        caveat = "; expect slightly larger losses on new rows" if fits else ""
         pairs = (fit.log_loss_before, fit.log_loss), (fit.brier_before, fit.brier)
         if fits and all(a is not None and b is not None and a < b for a, b in pairs):
             caveat = "; the scores as they are do better"
@@ -71,8 +71,8 @@ def choice(method: str, candidates: Candidates, what: str = "methods") -> list[s
     if compared < 2:
         return []
     return [
-        f"{method} was chosen among {compared} {what} on held-out rows: the first that is as "
-        "good as the best, up to noise."
+        f"{method} was chosen from {compared} {what} on held-out rows: the first in order that "
+        "matches the best within noise."
     ]
 
 
@@ -82,7 +82,7 @@ def _class_lines(model: CalibratorModel) -> list[str]:
     lines = [
         f"{model.method}: {_change('log loss', fit.log_loss_before, fit.log_loss or 0.0)}, "
         f"{_change('squared loss', fit.brier_before, fit.brier or 0.0)} a vote on the fitting rows"
-        f"{'' if model.method == 'none' else '; expect a slightly smaller gain on new rows'}.",
+        f"{'' if model.method == 'none' else '; expect slightly larger losses on new rows'}.",
         *choice(model.method, model.candidates),
         f"{cell_text(fit.rows)} rows, {cell_text(fit.votes)} votes.",
     ]

@@ -44,10 +44,10 @@ def _findings(report: Report) -> list[str]:
 def _verdict(report: Report) -> str:
     found = {"error": report.errors, "warning": report.warnings, "note": report.notes}
     counts = [f"{count} {word}{'s' if count > 1 else ''}" for word, count in found.items() if count]
-    summed = ", ".join(counts) or "nothing wrong"
+    summed = ", ".join(counts) or "no problems found"
     files = f"{len(report.files)} file{'s' if len(report.files) > 1 else ''}"
     verdict = "usable" if not report.errors else "not usable as it is"
-    rows = f"{report.rows:,} rows of " if report.rows else ""  # none were read from a broken file
+    rows = f"{report.rows:,} rows in " if report.rows else ""  # none were read from a broken file
     return f"{rows}{files}: {verdict}; {summed}."
 
 

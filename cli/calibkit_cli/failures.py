@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import re
@@ -37,7 +38,7 @@ _STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr",
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived: unwinds the run, so that temporary files are removed."""
+    """SIGTERM or SIGHUP arrived: unwinds the run, so that temporary files are removed."""
 
 
 class InternalError(CalibkitError):
@@ -45,13 +46,15 @@ class InternalError(CalibkitError):
 
 
 def end_by_signals() -> None:
-    """Let Ctrl-C and SIGTERM unwind the run, so that temporary files are removed.
+    """Let Ctrl-C, SIGTERM and SIGHUP unwind the run, so that temporary files are removed.
 
     Python drops what a handler raises inside a callback (of a weak reference, ``__del__``) and says
     so in a traceback: such a signal is sent once more instead.  What a signal left half made may
     fail as it goes, which nobody has to read.
     """
-    signal.signal(signal.SIGTERM, _unwind)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, _unwind)
     # Not where it is ignored; see `calibkit_cli.__main__`.
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
         signal.signal(signal.SIGINT, _unwind)
@@ -62,11 +65,15 @@ def end_by_signals() -> None:
 
 def ignore_signals() -> None:
     """Let nothing interrupt the last moments of a run."""
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _unwind(signum: int, frame: FrameType | None) -> None:
+    if frame is not None and frame.f_code.co_name == "_unpickled":
+        # Compiled code has called it, see `calibkit_kernels._machine`, and cannot take an exception.
+        _send_later(signum)
+        return
     _ARRIVED.append(KeyboardInterrupt if signum == signal.SIGINT else Terminated)
     raise _ARRIVED[-1]
 
@@ -77,6 +84,10 @@ def _send_again(dropped: sys.UnraisableHookArgs) -> None:
         if not _ARRIVED:
             sys.__unraisablehook__(dropped)
         return
+    _send_later(number)
+
+
+def _send_later(number: int) -> None:
     again = threading.Timer(0.01, os.kill, (os.getpid(), number))  # after the callback
     again.daemon = True
     again.start()
@@ -101,7 +112,7 @@ def report(error: BaseException, arguments: list[str]) -> int:
     if isinstance(failure, InternalError) and {"-v", "--verbose"} & set(arguments):
         traceback.print_exception(error)
     if "--json" in arguments:
-        text = json.dumps({"error": failure.as_dict()}, ensure_ascii=False)
+        text = json.dumps({"error": failure.as_dict()})  # in ASCII, which every stream can encode
         _write(text + "\n", sys.stdout)
     else:
         _write(printable(f"Error: {describe(failure)}\n"), sys.stderr)
@@ -126,8 +137,8 @@ def as_failure(error: BaseException) -> CalibkitError:
         return kind(f"{name}: {reason}." if name else f"{reason}.", file=name)
     last = " ".join(str(error).split()) or "no message"
     return InternalError(
-        f"calibkit failed on its own account: {type(error).__name__}: {last} - a bug, not a fault "
-        "of your data. Please report this line and the command "
+        f"internal error: {type(error).__name__}: {last}. This is a bug in calibkit, not a problem "
+        "with your data. Please report this line and the command "
         "(CONTRIBUTING.md, Reporting a bug); -v shows the traceback."
     )
 
@@ -162,6 +173,8 @@ def mend_streams() -> None:
                 os.dup2(nowhere, number)
                 os.close(nowhere)
             setattr(sys, name, os.fdopen(number, "w" if number else "r"))
+    if isinstance(sys.stdout.buffer, io.RawIOBase):  # PYTHONUNBUFFERED: it may write a part only
+        sys.stdout = os.fdopen(1, "w", encoding=sys.stdout.encoding, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
 
@@ -216,3 +229,4 @@ def _write(text: str, stream: Any) -> None:
     except (OSError, ValueError):
         if stream is sys.stdout:
             drop_stdout()
+            _write(text, sys.stderr)

@@ -79,9 +79,9 @@ class Page(TyperCommand):
                 f"{ctx.command_path} --help-all shows {len(rare)} more option{'s' * (len(rare) != 1)}"
             ]
             if self.name == "boundary":
-                from calibkit.options.boundary import EVERY_METHOD
+                from calibkit.options.boundary import METHODS
 
-                more += [f"and what each method is: {', '.join(EVERY_METHOD)}"]
+                more += [f"and what each method is: {', '.join(METHODS)}"]
             _print_text(f" {', '.join(more)}.")
         elif self.name == "boundary":
             _print_methods()
@@ -159,10 +159,10 @@ def _print_methods() -> None:
     from rich.panel import Panel
     from rich.table import Table
 
-    from calibkit.options.boundary import EVERY_METHOD
+    from calibkit.options.boundary import METHODS
 
     table = Table.grid(padding=(0, 2))
-    for name, meaning in EVERY_METHOD.items():
+    for name, meaning in METHODS.items():
         table.add_row(f"[bold cyan]{name}[/]", meaning)
     _print_text(Panel(table, title="Methods (--method)", title_align="left", border_style="dim"))
 

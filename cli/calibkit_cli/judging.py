@@ -41,6 +41,7 @@ class Gated(Options):
         "EXPR",
         default=(),
         many="repetition",
+        shown=False,
         read=_parsed,
     )
 

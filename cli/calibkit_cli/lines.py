@@ -62,7 +62,7 @@ class Voice(Options):
     """How much a command says."""
 
     quiet: bool = of_run(
-        "No progress and no summary; warnings stay.",
+        "No progress or summary; warnings are still shown.",
         flags=("--quiet", "-q"),
         env="CALIBKIT_QUIET",
         default=False,

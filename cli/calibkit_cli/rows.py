@@ -204,7 +204,7 @@ def simulate(options: SimulateOptions, line: SimulateLine) -> None:
         return
     frame = run(options)
     if "label" in frame.columns and frame["label"].n_unique() == 1:
-        console.warn(f"every row has the label {frame['label'][0]}; a boundary needs rows of both.")
+        console.warn(f"every row has the label {frame['label'][0]}; most fits need both labels.")
     runs.deliver_rows(
         console, runs.Rows([frame], frame.columns), "csv", f" with {', '.join(frame.columns)}"
     )

@@ -42,10 +42,10 @@ def warmup(line: WarmupLine) -> None:
             f"{done.kernels:,} kernels will be compiled again when they are called; name a folder "
             "that can be in XDG_CACHE_HOME"
         )
-    where = f"; they lie in {done.folder}" if done.compiled and done.folder else ""
+    where = f"; all are in {done.folder}" if done.compiled and done.folder else ""
     console.summary(
         f"{done.kernels:,} kernels: {done.compiled:,} compiled, "
-        f"{done.kernels - done.compiled:,} there already{where}."
+        f"{done.kernels - done.compiled:,} already cached{where}."
     )
     if line.as_json:
         console.json({**asdict(done), "warnings": console.said})

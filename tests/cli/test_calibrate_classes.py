@@ -168,7 +168,7 @@ def test_a_map_is_chosen_by_rows_held_out(
     assert (model["weights"], model["intercept"]) == (plain["weights"], plain["intercept"])
     (tmp_path / "cal.json").write_text(json.dumps(model))
     shown = invoke("show", tmp_path / "cal.json").stdout.decode()
-    assert "vector was chosen among 4 methods" in shown and "chosen" in shown
+    assert "vector was chosen from 4 methods" in shown and "chosen" in shown
 
 
 def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:

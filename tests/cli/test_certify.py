@@ -172,7 +172,7 @@ def test_bounds_that_do_not_go_together_are_exit_4_with_what_does(
     given = ("--precision", "0.7", "--recall", "0.9", "--confidence", "0.9")
     invoke("boundary", many, *given).refused(4, "loosen one of them", "recall >= 0.")
     done = invoke("boundary", many, *given[:2], "--fpr", "0.1")
-    done.refused(2, "several bounds go with --confidence")
+    done.refused(2, "--confidence allows several bounds")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import signal
@@ -24,7 +25,8 @@ from calibkit.options.option import listed, tagged
 from calibkit_cli import console as console_module
 from calibkit_cli import failures, main
 from calibkit_cli.console import Console
-from tests.cli.score_files import simulate
+from calibkit_kernels import _machine
+from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, clean_environment
 
 TRIAL = Path(__file__).with_name("trial.py")
@@ -135,8 +137,8 @@ def test_a_value_that_cannot_be_read_is_named_with_its_origin(trial: Run) -> Non
         ("memory", 5, "Out of memory."),
         ("disk", 5, "out.parquet: No space left on device."),
         ("missing", 2, "no-such-file: No such file or directory."),
-        ("bug", 70, "ZeroDivisionError: division by zero - a bug"),
-        ("panic", 70, "BaseException: a panic below - a bug"),
+        ("bug", 70, "ZeroDivisionError: division by zero. This is a bug"),
+        ("panic", 70, "BaseException: a panic below. This is a bug"),
     ],
 )
 def test_each_failure_has_its_text_and_code(trial: Run, how: str, code: int, message: str) -> None:
@@ -231,6 +233,49 @@ def test_a_signal_is_told_whatever_is_made_of_it(
     assert capsys.readouterr().err.endswith("ed; nothing half written is left.\n")
 
 
+def test_a_signal_waits_for_what_compiled_code_has_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sent: list[int] = []
+    monkeypatch.setattr(failures, "_send_later", sent.append)
+    monkeypatch.setattr(failures, "_ARRIVED", [])
+
+    def _unpickled() -> None:
+        failures._unwind(signal.SIGINT, inspect.currentframe())
+
+    assert _unpickled.__name__ == _machine._unpickled.__wrapped__.__name__
+    _unpickled()
+    assert (sent, failures._ARRIVED) == ([signal.SIGINT], [])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of a process")
+def test_results_cut_short_are_no_success(tmp_path: Path) -> None:
+    import resource
+
+    rows, out = write(simulate(300), tmp_path / "rows.csv"), tmp_path / "metrics.json"
+    with out.open("wb") as file:
+        done = subprocess.run(
+            [sys.executable, "-m", "calibkit_cli", "evaluate", str(rows), "-q"],
+            env={**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"},
+            preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (1024, 1024)),
+            stdout=file,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 5, done.stderr
+    assert done.stderr.startswith(b"Error: ")
+
+
+def test_errors_are_json_whatever_the_stream_encodes() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "calibkit_cli", "show", "\u00e9\U0001f600.json", "--json"],
+        env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+        capture_output=True,
+        check=False,
+    )
+    assert json.loads(done.stdout)["error"]["file"] == "\u00e9\U0001f600.json"
+
+
 def test_a_closed_pipe_ends_quietly() -> None:
     with started("endless") as process:
         assert process.stdout is not None
@@ -242,7 +287,9 @@ def test_a_closed_pipe_ends_quietly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)], ids=["int", "term"]
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 143)],
+    ids=["int", "term", "hup"],
 )
 def test_a_signal_leaves_nothing_half_written(
     tmp_path: Path, number: signal.Signals, code: int
@@ -411,7 +458,8 @@ def test_the_entry_point_ends_the_process(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(sys, "argv", ["calibkit", "--version"])
     monkeypatch.setattr(os, "_exit", sys.exit)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
     try:
         with pytest.raises(SystemExit) as ended:
             main.main()

@@ -46,6 +46,20 @@ def rows(count: int = 600) -> pl.DataFrame:
     )
 
 
+@pytest.mark.parametrize("name", ["points", "score"])
+def test_the_score_of_a_boundary_is_on_its_scale(
+    tmp_path: Path, evaluate: Evaluate, name: str
+) -> None:
+    frame = rows().with_columns(pl.col("score") * 770).rename({"score": name})
+    path = write(frame, tmp_path / "points.parquet")
+    fit = f"--precision 0.5 --score {name} --scale raw --method st --uncertainty-bins 1"
+    boundary = make(tmp_path / "b.json", "boundary", path, fit)
+    found = evaluate(path, "--boundary", boundary, "--metrics", "auc,precision")
+    said = evaluate(path, "--boundary", boundary, "--metrics", "auc,precision", "--scale raw")
+    assert found["metrics"] == said["metrics"]
+    assert found["metrics"]["boundary"]["all"]["precision"] >= 0.5
+
+
 def test_metrics_json_has_its_structure(good: Path, evaluate: Evaluate) -> None:
     found = evaluate(good)
     assert sorted(found) == ["differences", "intervals", "metrics", "rows", "signature"]

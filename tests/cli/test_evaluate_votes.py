@@ -251,3 +251,25 @@ def test_markdown_begins_with_predictors_side_by_side(
         expected = [own[score]["all"][name] for score in ("prob_*", "soft_*")]
         assert [float(value) for value in values] == pytest.approx(expected, rel=1e-5)
     assert long.startswith("| score | slice |")
+
+
+def test_rivals_judged_by_labels_have_a_baseline_too(invoke: Invoke, tmp_path: Path) -> None:
+    chance = np.random.default_rng(1)
+    columns = {
+        f"{name}_{k}": own
+        for name in ("prob", "riv")
+        for k, own in enumerate(chance.dirichlet(np.ones(3), 200).T)
+    }
+    rows = pl.DataFrame({**columns, "label": chance.integers(0, 3, 200)})
+    rows.write_parquet(tmp_path / "rows.parquet")
+    line = ["evaluate", tmp_path / "rows.parquet", "--probs prob_* --probs riv_*"]
+    found = [
+        invoke(*line, *more, "--json").result()["differences"]
+        for more in ([], ["--baseline", "riv_*"])
+    ]
+    assert [list(one) for one in found] == [["riv_*-prob_*"], ["prob_*-riv_*"]]
+    assert [one["value"] for one in found[0]["riv_*-prob_*"]["all"].values()] == [
+        -one["value"] for one in found[1]["prob_*-riv_*"]["all"].values()
+    ]
+    said = "--baseline 'nix' is none of the predictors"
+    invoke(*line, "--baseline nix").refused(2, said)

@@ -112,7 +112,7 @@ def test_the_whole_help_says_what_each_method_is(
     monkeypatch.setenv("COLUMNS", "100")
     panel = invoke("boundary", "--help-all").stdout.decode().partition("Methods (--method)")[2]
     named = {line.split()[1] for line in panel.splitlines()[1:] if line.startswith("│")}
-    assert named == {*METHODS, "auto", "curved"}
+    assert named == {*METHODS, "auto"}
     short = invoke("boundary", "--help").stdout.decode()
     assert all(name in short for name in named)
 

@@ -244,3 +244,40 @@ def test_rows_without_weight_make_no_fold(partition: str, tmp_path: Path, invoke
     )
     assert invoke("hetcal", rows, "--partition", partition, *given, "-o", model).code == 0
     assert invoke("show", model).code == 0
+
+
+@pytest.fixture
+def weighted(tmp_path: Path) -> Path:
+    """Return rows whose weights are 0 to 3, beside more rows of weight 0."""
+    counts = pl.Series("w", np.random.default_rng(2).integers(0, 4, 600))
+    rows = sample(600).with_columns(counts)
+    nothing = rows.filter(pl.col("x") > 0).head(150).with_columns(w=pl.lit(0, pl.Int64))
+    write(pl.concat([rows, nothing]), tmp_path / "more.parquet")
+    return write(rows, tmp_path / "rows.parquet")
+
+
+@pytest.mark.parametrize("partition", ["sequential", "boosted"])
+def test_a_leaf_alone_counts_weights(invoke: Invoke, weighted: Path, partition: str) -> None:
+    options = f"--features x --min-leaf 100000 --weight w --partition {partition} --json"
+    tree = invoke("hetcal", weighted, options).result()["partitions"][0]["tree"]
+    assert tree == [{"leaf": 0, "rows": pl.read_parquet(weighted)["w"].sum()}]
+
+
+@pytest.mark.parametrize(
+    "options", ["--max-bins 4 --max-depth 1 --shrinkage 0", "--partition boosted --trees 3"]
+)
+def test_rows_that_weigh_nothing_move_no_cut(invoke: Invoke, weighted: Path, options: str) -> None:
+    line = f"{options} --features x --weight w --min-leaf 30 --json"
+    found = []
+    for path in (weighted, weighted.with_name("more.parquet")):
+        model = invoke("hetcal", path, line).result()
+        del model["provenance"], model["fit"]["clipped"]
+        found.append(model)
+    assert found[0] == found[1]
+
+
+def test_the_score_keeps_its_name_among_features(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(sample(600).rename({"x": "(score)"}), tmp_path / "rows.parquet")
+    line = ["hetcal", path, "--features", "(score)", "--min-leaf 100 --max-depth 1"]
+    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
+    invoke(*line, "--partition boosted").refused(2, "'(score)' is both --partition boosted and")

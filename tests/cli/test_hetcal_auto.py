@@ -79,7 +79,7 @@ def test_what_is_chosen_is_applied_shown_and_exported(
     found = model(invoke, path, "hetcal", rows, *options)
     shown = invoke("show", path).stdout.decode()
     assert "All scores go through spline first: 12 knots of the logit" in shown
-    assert "spline was chosen among 6 methods on held-out rows" in shown
+    assert "spline was chosen from 6 methods on held-out rows" in shown
     assert "candidate" in shown and "venn-abers" in shown
     fresh = tmp_path / "fresh.parquet"
     bent(500, seed=1).write_parquet(fresh)

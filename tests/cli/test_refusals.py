@@ -55,7 +55,7 @@ from tests.conftest import Invoke
         ("merge . -o watch.state", 2, "would be written over"),
         ("watch all.json rows.parquet --state new.state", 2, "leaves no room"),
         ("watch of-grid.json rows.parquet --state new.state --precision 0.5 --drift",
-         2, "keeps no reference"),
+         2, "keeps no reference to compare with"),
         ("watch boundary.json rows.parquet --state new.state --period day --maturity 3 "
          "--labelled-at place", 3, "nights are of one kind"),
         ("drift forest.json rows.parquet", 3, "kind 'bundle' without a boundary keeps"),

@@ -229,7 +229,7 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     done = invoke("validate", fine)
     assert done.code == 0
     assert json.loads(done.stdout)["findings"] == []
-    assert done.stderr == "400 rows of 1 file: usable; nothing wrong.\n"
+    assert done.stderr == "400 rows in 1 file: usable; no problems found.\n"
     warned = write(odd, tmp_path, "odd.csv")
     assert invoke("validate", warned, "-q").code == 0
     assert invoke("validate", warned, "--warnings", "error", "-q").code == 3

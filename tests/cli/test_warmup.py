@@ -86,7 +86,7 @@ def test_how_many_there_are_is_said(invoke: Invoke, monkeypatch: pytest.MonkeyPa
         "folder": _jit.FOLDER,
         "warnings": [],
     }
-    assert done.stderr == "2 kernels: 0 compiled, 2 there already.\n"
+    assert done.stderr == "2 kernels: 0 compiled, 2 already cached.\n"
     assert invoke("warmup", "--quiet", "--threads", 1).stderr == ""
 
 

@@ -130,5 +130,5 @@ def test_drift_and_reports_say_what_they_are() -> None:
     assert drift.summary().startswith("boundary: score PSI 0.0000 (no more than chance")
     assert "<th>expected</th>" in drift._repr_html_()
     report = ck.validate({"score": [0.2, 1.5], "label": [0, 1]})
-    assert repr(report) == "<Report: 2 rows of 1 file: not usable as it is; 1 error>"
-    assert report.summary().splitlines()[0] == "2 rows of 1 file: not usable as it is; 1 error."
+    assert repr(report) == "<Report: 2 rows in 1 file: not usable as it is; 1 error>"
+    assert report.summary().splitlines()[0] == "2 rows in 1 file: not usable as it is; 1 error."

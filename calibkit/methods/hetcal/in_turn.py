@@ -150,7 +150,8 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
     """
     if options.partition == "boosted":
         score = rows.score
-        rising = score if score[0] <= score[-1] else score[::-1]
+        used = score if rows.weight.all() else score[rows.weight > 0]  # others are not there
+        rising = used if used[0] <= used[-1] else used[::-1]
         bins = sorted_bins(rising, options.bins or BOOSTED_BINS)
         codes = rows.made(lambda own: bins.codes(score[own]), bins.dtype)
         rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
@@ -184,7 +185,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             folds=len(parts),
         )
     if not made.parts:  # a partition of one part, which moves nothing
-        made.parts = [(Tree([Node(rows.count, rows.count, 0)]), Maps(np.eye(1, 2)))]
+        made.parts = [(Tree([Node(rows.totals.total, rows.totals.hits, 0)]), Maps(np.eye(1, 2)))]
     return _written(booster, made, Line(a=slope, b=intercept), checked)
 
 

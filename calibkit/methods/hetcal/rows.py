@@ -282,7 +282,10 @@ class Reader(Struct, frozen=True):
                     own.add(data.other(column.name))
             absent = np.full(linear.size, np.nan)
             numbers = (absent if one else own for one, own in zip(text, window.values, strict=True))
-            summaries.add([linear, *numbers], hashes)
+            held: Any = slice(None)  # a row of weight 0 is not there
+            if data.weight is not None and not data.weight.all():
+                held = data.weight > 0.0
+            summaries.add([own[held] for own in (linear, *numbers)], hashes[held])
             if options.time is not None:
                 times.add(data.other(options.time), data.finder, data.repeats)
         if known is not None:

@@ -28,6 +28,7 @@ from calibkit.methods.hetcal import in_turn, trees_fit
 from calibkit.methods.hetcal.grow import Growth
 from calibkit.methods.hetcal.maps import Found, first_map, mean_loss, moved, pooled_line
 from calibkit.methods.hetcal.model import (
+    SCORE_FEATURE,
     CellGap,
     CrossValidated,
     FirstMap,
@@ -150,6 +151,8 @@ def feature_names(source: Source, options: HetcalOptions) -> list[str]:
     """Return the feature columns; a glob passes over the columns of other roles."""
     roles = options.columns.roles | columns_beside(source, options, "groups", "time")
     taken = {name: f"--{role}" for role, name in roles.items()}
+    if options.partition in ("boosted", "auto"):  # whose nodes may cut the score, under this name
+        taken[SCORE_FEATURE] = f"--partition {options.partition}"
     return find_features(source, options.patterns, taken)
 
 

@@ -262,9 +262,10 @@ def _certify(chains: list[Chain], options: BoundaryOptions, level: float, rows: 
         advice += f"{together or looser_bound}, or the confidence"
     else:
         few = "" if hopeful else "too few rows: "
+        about = round(needed, min(0, 3 - len(str(needed))))
         advice = (
-            f"{few}about {needed:,} rows like these would be needed (there are {rows:,}); or "
-            f"{together or looser_bound}, or the confidence"
+            f"{few}about {about:,} rows like these would be needed (there are {rows:,}); add rows, "
+            f"or {together or looser_bound}, or the confidence"
         )
     raise InfeasibleError(
         f"nothing can be certified: {target.text} with confidence {options.confidence_level}; "
