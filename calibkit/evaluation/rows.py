@@ -77,13 +77,13 @@ def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
     if options.baseline is not None and not options.patterns:
         source.require([options.baseline], "--baseline")
     own = None if options.model is None else options.model.columns.get("score")
-    alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
     if own is None or options.scores or options.baseline:
         return options
-    scale: Any = own.scale
-    if scale is not None and options.scale == "probability":
-        options = dataclasses.replace(options, scale=scale)
-    return options if "score" in alike else dataclasses.replace(options, scores=(own.name,))
+    alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
+    if "score" in alike and own.name.strip().casefold() != "score":
+        return options
+    scale: Any = own.scale or options.scale if options.scale == "probability" else options.scale
+    return dataclasses.replace(options, scores=(own.name,), scale=scale)
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:

@@ -156,7 +156,7 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
             return {stem: pl.Series(stem, series_of(stem, values))}
     except UNREADABLE as error:
         raise UsageError(
-            f"{role}: a {type(values).__name__} that is no array ({error})."
+            f"{role}: {type(values).__name__} cannot be read as an array ({error})."
         ) from error
     wanted = "rows x columns" if role in _STEMS else "one value for each row"
     raise UsageError(f"{role} is an array of the shape {shape}; expected {wanted}.")

@@ -57,6 +57,10 @@ def test_the_score_of_a_boundary_is_on_its_scale(
     found = evaluate(path, "--boundary", boundary, "--metrics", "auc,precision")
     said = evaluate(path, "--boundary", boundary, "--metrics", "auc,precision", "--scale raw")
     assert found["metrics"] == said["metrics"]
+    frame.with_columns(score=pl.lit(0.5)).write_parquet(tmp_path / "other.parquet")
+    if name != "score":  # which is a probability, as ever
+        other = evaluate(tmp_path / "other.parquet", "--boundary", boundary, "--metrics", "brier")
+        assert other["metrics"]["score"]["all"]["brier"] == 0.25
     assert found["metrics"]["boundary"]["all"]["precision"] >= 0.5
 
 

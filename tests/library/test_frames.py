@@ -110,7 +110,7 @@ def test_arrays_of_objects_are_what_they_hold() -> None:
         assert (found.a, found.b) == (wanted.a, wanted.b)
     mixed = np.array([[1, "a"], [2.5, None]], dtype=object)
     assert made(features=mixed)[0].dtypes == [pl.Float64, pl.String]
-    with pytest.raises(ck.UsageError, match="label: a ndarray that is no array"):
+    with pytest.raises(ck.UsageError, match="label: ndarray cannot be read as an array"):
         made(label=np.array([1, "a"], dtype=object))
 
 
@@ -159,8 +159,8 @@ def test_arrays_stand_beside_a_frame() -> None:
         ({"score": np.ones((3, 2))}, None, r"score is an array of the shape \(3, 2\)"),
         ({"probs": np.ones(3)}, None, "expected rows x columns"),
         ({"score": np.float64(1.0)}, None, r"shape \(\)"),
-        ({"score": [0.1, "a", object()]}, None, "score: a list that is no array"),
-        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: a list that is no array"),
+        ({"score": [0.1, "a", object()]}, None, "score: list cannot be read as an array"),
+        ({"features": [[1.0], [1.0, 2.0]]}, None, "features: list cannot be read as an array"),
         ({"probs": np.ones((1, 2))}, {"prob_a": [1.0]}, "such as 'prob_a'"),
         ({"score": "p"}, None, "give a frame, or arrays by name"),
     ],

@@ -20,6 +20,7 @@ from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
+from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.summaries import edges
@@ -95,7 +96,8 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
     if grid is None:
         count, positives = float(rows.rows), float(rows.positive_rows)
         if rows.weight is not None and not rows.options.sampled:
-            count, positives = (float(rows.weight[own].sum()) for own in (..., rows.labels == 1))
+            negatives, positives = exact_group_sums(rows.weight, rows.labels, 2)
+            count = negatives + positives
         bins = _BINS.get(len(names), 2)
         most_cells = min(count / _ROWS, min(positives, count - positives) / _RARER)
         while bins > 2 and bins ** len(names) > most_cells:
