@@ -256,7 +256,7 @@ def test_odd_arguments(folder: Path, bundle: Callable[..., Path], invoke: Invoke
         (["a="], 2, "NAME=MODEL"),
         ([f"a b={cal}"], 2, "letters, digits"),
         ([folder / "none.json"], 2, "no such file"),
-        ([folder / "rows.parquet"], 2, "a table by its name"),
+        ([folder / "rows.parquet"], 2, "looks like a table"),
     ):
         done = invoke("bundle", *words)
         assert (done.code, done.stdout) == (code, b""), (words, done)

@@ -53,6 +53,8 @@ def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [sys.executable, TRIAL, *map(str, arguments)],
         env=clean_environment(),
+        # Heard though the tests were started by nohup.
+        preexec_fn=partial(signal.signal, signal.SIGHUP, signal.SIG_DFL),
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

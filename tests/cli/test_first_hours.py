@@ -25,7 +25,7 @@ def rows() -> pl.DataFrame:
 
 def test_python_warns_of_a_bound_that_will_be_missed(rows: pl.DataFrame) -> None:
     with pytest.warns(
-        ck.CalibkitWarning, match="misses the bound precision >= 0.8; confidence cert"
+        ck.CalibkitWarning, match="misses the bound precision >= 0.8; to certify a bound"
     ):
         ck.fit_boundary(rows, precision=0.8, method="exact")
     with pytest.warns(ck.CalibkitWarning, match="2 of 2 segments are expected to miss the bound"):
@@ -407,7 +407,8 @@ def test_a_capacity_is_missed_as_the_share_that_can_be_certified(
     file = write(simulate(1500, seed=5), tmp_path / "rows.parquet")
     words = "--capacity 10 --method exact --uncertainty-bins 11 -o"
     ended = invoke("boundary", file, words, tmp_path / "c.json")
-    assert "misses the bound capacity <= 0.00666667; --confidence" in ended.stderr
+    said = "misses the bound capacity <= 0.00666667; to certify a bound, use --confidence"
+    assert said in ended.stderr
 
 
 def test_a_capacity_without_positives_is_not_said_to_be_exceeded(
