@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from calibkit.api.functions import opened, options_function, refuse_unknown, tell
@@ -108,7 +109,7 @@ def bundle(
         if isinstance(parts, Mapping)
         else [
             one if isinstance(one, tuple) else (None, one)
-            for one in (parts if isinstance(parts, Sequence) else [parts])
+            for one in ([parts] if isinstance(parts, Model | str | PathLike) else parts)
         ]
     )
     named = [(name, model_of(one, "parts")) for name, one in pairs]

@@ -82,8 +82,8 @@ def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
     alike = (name.strip().casefold() for name in source.schema)  # see `Source.require`
     if "score" in alike and own.name.strip().casefold() != "score":
         return options
-    scale: Any = own.scale or options.scale if options.scale == "probability" else options.scale
-    return dataclasses.replace(options, scores=(own.name,), scale=scale)
+    scale: Any = own.scale if options.scale == "probability" else None
+    return dataclasses.replace(options, scores=(own.name,), scale=scale or options.scale)
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:

@@ -328,6 +328,16 @@ _CELLS, _ORDERS = 4, 10
 _POINTS, _LEAST_POINTS = 2, 512
 
 
+def cosine_sums(values: Floats, terms: int) -> Floats:
+    """Return sums of values times ``cos(pi k p)``, by k from 0, at the middles p of equal cells.
+
+    At equally spaced places they are a Fourier transform.
+    """
+    turn = np.exp(-0.5j * np.pi * np.arange(terms) / values.size)
+    found: Floats = (np.fft.rfft(values, 2 * values.size)[:terms] * turn).real
+    return found
+
+
 def smoothed(coefficients: Floats, sigma: float, points: int) -> tuple[float, Floats]:
     """Return the mean size of residuals smoothed by a width, and these at equally spaced points.
 

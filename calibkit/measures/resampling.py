@@ -19,7 +19,12 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.measures.influence import IntervalOptions, independent, places
-from calibkit.measures.reliability import bins_of, smooth_calibration_error, smoothed
+from calibkit.measures.reliability import (
+    bins_of,
+    cosine_sums,
+    smooth_calibration_error,
+    smoothed,
+)
 from calibkit.measures.views import View
 from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps
@@ -172,7 +177,6 @@ def _smooth(view: View, table: Floats, score: Floats, share: float) -> Statistic
     size = _POINTS * max(terms, 32)
     place = np.minimum((score * size).astype(np.int64), size - 1)
     middle = (np.arange(size) + 0.5) / size
-    turn = np.exp(-0.5j * np.pi * np.arange(terms) / size)
 
     def gathered(values: Floats) -> Floats:
         return np.bincount(place, values, size).astype(np.float64)
@@ -180,21 +184,12 @@ def _smooth(view: View, table: Floats, score: Floats, share: float) -> Statistic
     def coefficients(table: Floats) -> Floats:
         rows = table[:, 0] + table[:, 1]
         residual = (table[:, 0] - rows * score) / max(float(np.add.reduce(rows)), 1e-300)
-        # Sums of cosines at equally spaced places are a Fourier transform.
-        found: Floats = (np.fft.rfft(gathered(residual), 2 * size)[:terms] * turn).real
-        return found
+        return cosine_sums(gathered(residual), terms)
 
     hits, misses = table.T
     square = hits * (1.0 - score) ** 2 + misses * score**2
     square = gathered(square / (share * max(math.fsum(hits + misses), 1e-300) ** 2))
-    held, square = middle[square > 0.0], square[square > 0.0]
-    noise = np.empty(points)  # the standard deviation of the smoothed residual at each point
-    for number, t in enumerate(np.linspace(0.0, 1.0, points)):
-        first, last = np.searchsorted(held, (t - _FARTHEST * sigma, t + _FARTHEST * sigma))
-        f = held[first:last]
-        near = [np.exp(-0.5 * ((t - own) / sigma) ** 2) for own in (f, -f, 2.0 - f)]
-        kernel = (near[0] + near[1] + near[2]) / (sigma * math.sqrt(2.0 * math.pi))
-        noise[number] = math.sqrt(float(np.sum(kernel * kernel * square[first:last])))
+    noise = _noise(middle[square > 0.0], square[square > 0.0], sigma, points)
     step, own = 0.05 * sigma, coefficients(table)
     low, whole, high = (smoothed(own, sigma + shift, points)[0] for shift in (-step, 0.0, step))
     slope = min((high - low) / (2.0 * step), 0.0)
@@ -205,6 +200,21 @@ def _smooth(view: View, table: Floats, score: Floats, share: float) -> Statistic
         return [sigma + (found - whole) / (1.0 - slope)]
 
     return moved
+
+
+def _noise(places: Floats, variances: Floats, sigma: float, points: int) -> Floats:
+    """Return the standard deviation of smoothed residuals at equally spaced points from 0 to 1.
+
+    They are sums over rising places, at which the residuals are independent.
+    """
+    found = np.empty(points)
+    for number, t in enumerate(np.linspace(0.0, 1.0, points)):
+        first, last = np.searchsorted(places, (t - _FARTHEST * sigma, t + _FARTHEST * sigma))
+        f = places[first:last]
+        near = [np.exp(-0.5 * ((t - own) / sigma) ** 2) for own in (f, -f, 2.0 - f)]
+        kernel = (near[0] + near[1] + near[2]) / (sigma * math.sqrt(2.0 * math.pi))
+        found[number] = math.sqrt(float(np.sum(kernel * kernel * variances[first:last])))
+    return found
 
 
 class Units(Struct, frozen=True):

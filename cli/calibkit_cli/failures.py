@@ -30,6 +30,9 @@ _NO_MEMORY = (
     "failed to map segment from shared object",
 )
 
+#: The signals that end a run beside Ctrl-C; not every system has the second.
+_ENDS = (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM))
+
 #: What the signals that have arrived are told as.
 _ARRIVED: list[type[BaseException]] = []
 
@@ -52,7 +55,7 @@ def end_by_signals() -> None:
     so in a traceback: such a signal is sent once more instead.  What a signal left half made may
     fail as it goes, which nobody has to read.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDS:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _unwind)
     # Not where it is ignored; see `calibkit_cli.__main__`.
@@ -65,15 +68,17 @@ def end_by_signals() -> None:
 
 def ignore_signals() -> None:
     """Let nothing interrupt the last moments of a run."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, *_ENDS):
         signal.signal(number, signal.SIG_IGN)
 
 
 def _unwind(signum: int, frame: FrameType | None) -> None:
-    if frame is not None and frame.f_code.co_name == "_unpickled":
-        # Compiled code has called it, see `calibkit_kernels._machine`, and cannot take an exception.
-        _send_later(signum)
-        return
+    while frame is not None:
+        if frame.f_code.co_name == "_unpickled":
+            # Compiled code has called it (`calibkit_kernels._machine`), and can take no exception.
+            _send_later(signum)
+            return
+        frame = frame.f_back
     _ARRIVED.append(KeyboardInterrupt if signum == signal.SIGINT else Terminated)
     raise _ARRIVED[-1]
 

@@ -26,6 +26,7 @@ from calibkit_cli import console as console_module
 from calibkit_cli import failures, main
 from calibkit_cli.console import Console
 from calibkit_kernels import _machine
+from calibkit_kernels._jit import INTERPRETED
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, clean_environment
 
@@ -242,12 +243,40 @@ def test_a_signal_waits_for_what_compiled_code_has_called(
     monkeypatch.setattr(failures, "_send_later", sent.append)
     monkeypatch.setattr(failures, "_ARRIVED", [])
 
-    def _unpickled() -> None:
+    def inner() -> None:
         failures._unwind(signal.SIGINT, inspect.currentframe())
+
+    def _unpickled() -> None:
+        inner()
 
     assert _unpickled.__name__ == _machine._unpickled.__wrapped__.__name__
     _unpickled()
     assert (sent, failures._ARRIVED) == ([signal.SIGINT], [])
+
+
+@pytest.mark.more
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
+@pytest.mark.parametrize("delay", [0.15, 0.25, 0.35])
+def test_a_kernel_that_asks_for_a_class_survives_a_signal(delay: float) -> None:
+    script = (
+        "import os, signal, sys, threading, time; import numpy as np\n"
+        "from calibkit_cli import failures; from calibkit_kernels.maps import margins\n"
+        "failures.end_by_signals()\n"
+        "score, level = np.random.rand(20_000_000), np.zeros(20_000_000, np.uint16)\n"
+        "threading.Timer(float(sys.argv[1]), os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "try: margins(score, level, np.array([0.5]), True); time.sleep(30)\n"
+        "except KeyboardInterrupt: print('told')\n"
+    )
+    line = [sys.executable, "-c", script, str(delay)]
+    done = subprocess.run(line, env=clean_environment(), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (0, b"told\n"), done.stderr
+
+
+def test_an_error_has_somewhere_to_go_where_standard_output_is_closed() -> None:
+    line = f"exec '{sys.executable}' -m calibkit_cli show none.json --json >&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
+    assert json.loads(done.stderr)["error"]["file"] == "none.json"
+    assert done.returncode == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no limits of a process")

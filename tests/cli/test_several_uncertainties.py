@@ -267,3 +267,16 @@ def test_a_weight_of_two_is_two_rows(tmp_path: Path, invoke: Invoke) -> None:
         said = invoke(*line, "-o", tmp_path / "model.json").result()
         found.append((said["partition"], said["score_thresholds"], said["fit"]["in_sample"]))
     assert found[0] == found[1] == found[2]
+
+
+def test_sampling_weights_say_nothing_of_how_many_rows_there_are(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    counts = pl.Series("w", np.random.default_rng(3).integers(1, 4, 900))
+    options = "--uncertainty a,b --method exact --folds 0 --maximize f1 --weight-kind sampling"
+    found = []
+    for scale in (1.0, 0.01):
+        frame(900, 2).with_columns(w=counts * scale).write_parquet(tmp_path / "rows.parquet")
+        line = ["boundary", tmp_path / "rows.parquet", options, "--weight w"]
+        found.append(invoke(*line, "-o", tmp_path / "m.json").result()["partition"])
+    assert found[0] == found[1]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -181,6 +182,17 @@ def test_as_many_compile_as_memory_has_room_for(
     kernels._start_sharing()
     assert len(started) == most
     assert kernels._sharing == []
+
+
+@compiled_only
+def test_others_begin_at_the_far_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    pipes = [(tmp_path / name).open("w") for name in "ab"]
+    monkeypatch.setattr(kernels, "_sharing", [SimpleNamespace(stdin=pipe) for pipe in pipes])
+    lines = _ahead.first_used("calibrate", [])
+    kernels._tell_sharing("calibrate", lines[:3])
+    told = [(tmp_path / name).read_text().splitlines() for name in "ab"]
+    assert (told[0], told[1]) == (lines[:2:-1][::2], lines[:2:-1][1::2])
+    assert sorted(told[0] + told[1]) == sorted(lines[3:])
 
 
 @compiled_only

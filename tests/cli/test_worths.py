@@ -192,6 +192,15 @@ def test_errors_of_sampled_rows_come_from_their_weights(tmp_path: Path, fit: Fit
         (["--minimize", "cost:alarm,mis"], "did you mean 'miss'"),
         (["--precision", "0.8", "--value", "amount", "--method", "mist"], "exact, st, logistic"),
         (["--fpr", "0.1", "--value", "amount", "--method", "stochastic"], "methods that do"),
+        (["--minimize", "cost:alarm,3", "--method", "gmt"], "--minimize: exact, st, logistic."),
+        (
+            ["--capacity", "40", "--value", "amount", "--by", "alarm", "--method", "logistic"],
+            "methods that do: auto, exact, st. --bound each",
+        ),
+        (
+            ["--fpr", "0.1", "--by", "alarm", "--max-gap", "recall:0.2", "--score-bins", "9"],
+            "leave --score-bins and --order out.",
+        ),
         (["--precision", "0.8", "--value", "amount", "--score-bins", "20"], "--score-bins"),
         (["--precision", "0.8", "--prevalence", "x"], "decimal number"),
         (["--precision", "0.8", "--weight-kind", "sampling"], "--weight"),

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.measures.reliability import smoothed
+from calibkit.measures import resampling
+from calibkit.measures.reliability import cosine_sums, smoothed
 from calibkit_kernels import metrics as kernels
 from tests.naive import metrics as naive
 
@@ -29,6 +30,26 @@ def coefficients(data: list[naive.Row], terms: int = TERMS) -> np.ndarray:
 @given(rows)
 def test_coefficients_are_sums_of_cosines(data: list[naive.Row]) -> None:
     assert coefficients(data) == pytest.approx(naive.cosines(data, TERMS), abs=1e-12)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=40))
+def test_sums_at_equal_cells_are_a_transform(values: list[float]) -> None:
+    middle, terms = (np.arange(len(values)) + 0.5) / len(values), len(values)
+    expected = np.zeros(terms)
+    kernels.cosine_sums(middle, np.array(values)[:, None].copy(), expected)
+    assert cosine_sums(np.array(values), terms) == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("sigma", [0.004, 0.05, 0.6])
+def test_noise_is_that_of_every_place_and_its_reflections(sigma: float) -> None:
+    draw = np.random.default_rng(1)
+    places, variances = np.sort(draw.random(300)), draw.random(300)
+    t = np.linspace(0.0, 1.0, 41)[:, None]
+    images = (places, -places, 2.0 - places)
+    kernel = sum(np.exp(-0.5 * ((t - f) / sigma) ** 2) for f in images)
+    kernel = kernel / (sigma * math.sqrt(2.0 * math.pi))
+    expected = np.sqrt((kernel * kernel * variances).sum(axis=1))
+    assert resampling._noise(places, variances, sigma, 41) == pytest.approx(expected, rel=1e-12)
 
 
 @given(rows)

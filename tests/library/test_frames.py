@@ -331,6 +331,8 @@ def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryMode
         missing = calibrator.apply(np.array([0.5, np.nan]), on_missing="null")
     assert np.isnan(missing).tolist() == [False, True]
     bundle = ck.bundle({"act": model})
+    for parts in (MAP, [MAP], {"a": MAP}.values()):
+        assert ck.bundle(parts).to_json() == ck.bundle([MAP]).to_json()  # type: ignore[arg-type]
     assert (
         bundle.apply(rows.to_pandas())["action"].to_list() == bundle.apply(rows)["action"].to_list()
     )
