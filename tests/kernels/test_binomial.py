@@ -1,13 +1,16 @@
-"""Binomial tails and bounds against exact fractions."""
+"""Binomial tails and bounds against exact fractions, bets on units against exact products."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from calibkit_kernels import distributions as kernels
+from tests.naive import bets
 from tests.naive import binomial as naive
 
 CLOSE = {"rel": 1e-13}
@@ -59,3 +62,22 @@ def test_bounds(pairs: list[tuple[int, int]], level: float, upper: bool) -> None
 def test_rare_events_keep_their_digits() -> None:
     assert kernels.log_probability(0.0, 1e12, 1e-12, 1.0 - 1e-12) == pytest.approx(-1.0, rel=1e-11)
     assert kernels.log_probability(1e12, 1e12, 1.0 - 1e-12, 1e-12) == pytest.approx(-1.0, rel=1e-11)
+
+
+#: Sums of eighths and logarithms of them are never just at a goal of 3, 10 or 20.
+pay = st.integers(-8, 16).map(lambda eighths: eighths / 8)
+rows = st.lists(st.tuples(st.integers(0, 3), pay, pay, st.booleans()), max_size=30)
+
+
+@given(rows, st.integers(-1, 4), st.sampled_from([0.0, 0.25, 0.75]), st.sampled_from([3, 10, 20]))
+@example([(0, -4.0, 4.0, True), *[(9, 4.0, -4.0, True)] * 2], 0, 0.5, 3)  # goes by the selection
+def test_units_to_reach(
+    drawn: list[tuple[int, float, float, bool]], place: int, stake: float, goal: int
+) -> None:
+    """One that begins a unit says so, and one of a unit pays a third."""
+    first = np.array([row[0] for row in drawn], np.int64)
+    outside, inside = (np.array([row[k] for row in drawn], np.float64) / 4 for k in (1, 2))
+    begins = [k for k, row in enumerate(drawn) if row[3] or k == 0 or k % 4 == 0]
+    starts = np.array([*begins, len(drawn)], np.int64)
+    given_bet = (first, outside, inside, starts, place, stake, math.log(goal))
+    assert kernels.units_to_reach(*given_bet) == bets.units_to_reach(*given_bet)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from calibkit.drift.figures import RATES, Cells, estimate
-from calibkit.drift.rows import Sums, added, cell_sums
+from calibkit.drift.rows import cell_sums
 from calibkit.drift.rows import cells as listed
 from calibkit.measures.influence import Level
 
@@ -37,7 +37,7 @@ def drawn(rows: int, seed: int) -> tuple[Floats, NDArray[np.bool_], np.random.Ge
 
 def values(cells: Cells, assumed: str, base_rate: float = 1 / 3) -> dict[str, float]:
     found = estimate(cells, (1e9, base_rate), assumed, Level(0.95))
-    return {name: float(rate.value or math.nan) for name, rate in found.items()}
+    return {name: math.nan if rate.value is None else rate.value for name, rate in found.items()}
 
 
 def test_each_row_is_positive_with_its_probability() -> None:
@@ -47,6 +47,10 @@ def test_each_row_is_positive_with_its_probability() -> None:
     area = roc_auc_score(np.tile([0, 1], q.size), both, sample_weight=weight)
     expected = [q[selected].mean(), q[selected].sum() / q.sum(), area, q.mean()]
     assert list(found.values()) == pytest.approx(expected, rel=1e-12)
+    none = values(cells_of(q, np.zeros(400, np.bool_)), "covariate")
+    assert (math.isnan(none["precision"]), none["recall"]) == (True, 0.0)
+    empty = values(cells_of(np.empty(0), np.empty(0, np.bool_)), "prior")
+    assert all(math.isnan(rate) for rate in empty.values())
 
 
 def test_the_base_rate_is_where_expectation_and_maximisation_end() -> None:
@@ -54,9 +58,8 @@ def test_the_base_rate_is_where_expectation_and_maximisation_end() -> None:
     before, rate = 0.2, 0.2
     for _ in range(20_000):
         odds = q / (1 - q) * rate / (1 - rate) * (1 - before) / before
-        rate = float(np.mean(odds / (1 + odds)))
-    odds = q / (1 - q) * rate / (1 - rate) * (1 - before) / before
-    now = odds / (1 + odds)
+        now = odds / (1 + odds)
+        rate = float(np.mean(now))
     found = values(cells_of(q, selected), "prior", before)
     assert found["base_rate"] == pytest.approx(rate, rel=1e-9)
     assert found["precision"] == pytest.approx(now[selected].mean(), rel=1e-9)
@@ -115,28 +118,13 @@ def test_a_calibrator_of_few_rows_is_less_sure() -> None:
     assert all(a > 1.8 * b > 2.3 * c for a, b, c in zip(few, even, none, strict=True))
 
 
-def test_nothing_selected_and_no_rows() -> None:
-    q = np.array([0.1, 0.2])
-    found = estimate(cells_of(q, np.zeros(2, np.bool_)), (9, 0.5), "covariate", Level(0.9))
-    assert found["precision"].value is None
-    assert found["recall"].value == 0.0
-    empty = cells_of(np.empty(0), np.empty(0, np.bool_))
-    assert all(r.value is None for r in estimate(empty, (9, 0.5), "prior", Level(0.9)).values())
-
-
-def test_cells_add_up_whatever_the_cut() -> None:
+def test_cells_hold_the_weight_the_probability_and_the_chance_of_rows() -> None:
     q, selected, draw = drawn(500, 4)
     chance = np.where(selected, draw.random(500).round(1), 0.0)
     place, weight = draw.integers(0, 20, 500), draw.integers(1, 4, 500).astype(float)
-
-    def counted(own: slice) -> Sums:
-        return cell_sums(q[own], place[own], chance[own], weight[own])
-
-    whole = counted(slice(None))
-    parts = [counted(slice(start, start + 70)) for start in range(0, 500, 70)]
-    assert listed(added(parts)) == listed(whole)
-    rows, sums = np.array([cell[3:] for cell in listed(whole)]).sum(axis=0)
+    found = listed(cell_sums(q, place, chance, weight))
+    rows, sums = np.array([cell[3:] for cell in found]).sum(axis=0)
     assert rows == pytest.approx(weight.sum(), rel=1e-12)
     assert sums == pytest.approx(weight @ q, rel=1e-12)
-    taken = sum(cell[3] for cell in listed(whole) if cell[2])
+    taken = sum(cell[3] for cell in found if cell[2])
     assert taken == pytest.approx(weight @ chance, rel=1e-12)

@@ -16,6 +16,7 @@ from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.methods.boundary.solvers.three_way import MostRowsAtPrecision, ThreeWay
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.objective import Review, Target, read_target
+from calibkit.summaries.tally import Tally
 from tests.library.samples import Row, tally_of
 
 #: Rows and positives that are blocked, then blocked or reviewed.
@@ -50,24 +51,20 @@ def enumerated(rows: list[Row]) -> set[Counts]:
 def best(rows: list[Row], asked: Review) -> Fraction:
     """Return the best objective by its definition."""
     positives, whole = sum(r[3] * r[2] for r in rows), sum(r[3] for r in rows)
-    values, capacity = [], asked.bounds.get("review_capacity")
+    bounds, values = {name: Fraction(one.text) for name, one in asked.bounds.items()}, []
     for blocked, hits, reach, caught in enumerated(rows):
+        reviewed = reach - blocked
         if asked.costs:
             alarm, miss, review = (Fraction(cost.text) for cost in asked.costs)
-            cost = alarm * (blocked - hits) + miss * (positives - caught)
-            values.append((cost + review * (reach - blocked)) / whole)
-            continue
-        if (
-            "precision" in asked.bounds
-            and hits < Fraction(asked.bounds["precision"].text) * blocked
+            cost = alarm * (blocked - hits) + miss * (positives - caught) + review * reviewed
+            values.append(cost / whole)
+        elif hits < bounds.get("precision", 0) * blocked or (
+            caught < bounds.get("recall", 0) * positives
+            or reviewed > bounds.get("review_capacity", whole)
         ):
             continue
-        if "recall" in asked.bounds and caught < Fraction(asked.bounds["recall"].text) * positives:
-            continue
-        if asked.objective == "review":
-            values.append(Fraction(reach - blocked, whole))
-        elif capacity and reach - blocked > Fraction(capacity.text):
-            continue
+        elif asked.objective == "review":
+            values.append(Fraction(reviewed, whole))
         elif asked.objective == "recall":
             values.append(-Fraction(caught, positives))
         elif blocked:
@@ -75,28 +72,30 @@ def best(rows: list[Row], asked: Review) -> Fraction:
     return abs(min(values))
 
 
-def check(rows: list[Row], target: Target) -> None:
+def goal_and_tally(rows: list[Row], target: Target) -> tuple[ThreeWay, Tally]:
     tally = tally_of(rows)
     goal = goal_of(target, tally_totals(tally))
-    assert isinstance(goal, ThreeWay) and target.review is not None
+    assert isinstance(goal, ThreeWay)
+    return goal, tally
+
+
+def check(rows: list[Row], target: Target) -> None:
+    goal, tally = goal_and_tally(rows, target)
     found = three_way.find(tally, goal)
     value = goal.value(*found.counts)
+    assert target.review is not None
     assert value == pytest.approx(float(best(rows, target.review)), abs=1e-12)
     assert found.proven and found.ceiling == value
     assert found.review is not None
-    counted = [0, 0, 0, 0]
+    selected = hits = reviewed = caught = 0
     for score, level, label, weight in rows:
         blocked = score >= found.thresholds[level]
         reach = score >= found.review[level]
         assert reach or not blocked
-        counted = [
-            old + weight * new
-            for old, new in zip(
-                counted, (blocked, blocked * label, reach, reach * label), strict=True
-            )
-        ]
-    selected, hits, reach, caught = counted
-    assert found.counts == (selected, hits, 0, reach - selected, caught - hits)
+        selected, hits = selected + weight * blocked, hits + weight * label * blocked
+        between = weight * (reach and not blocked)
+        reviewed, caught = reviewed + between, caught + label * between
+    assert found.counts == (selected, hits, 0, reviewed, caught)
 
 
 @settings(max_examples=60)
@@ -125,17 +124,14 @@ HARD = (
 def hard(seed: int) -> tuple[list[Row], Target]:
     draw = np.random.default_rng(seed)
     size = int(draw.integers(6, 12))
-    rows: list[Row] = [
-        (int(a), int(b), int(c), int(d))
-        for a, b, c, d in draw.integers((0, 0, 0, 1), (8, 3, 2, 4), (size, 4))
-    ]
+    table = draw.integers((0, 0, 0, 1), (8, 3, 2, 4), (size, 4)).tolist()
     bounds = draw.choice(["0.2", "0.5", "0.7", "0.9", "1"], 2).tolist()
     given = dict(zip(("precision", "recall"), bounds, strict=True))
     review = None
     if seed % 3:
         given = {("precision", "recall")[seed % 3 - 1]: bounds[0]}
         review = {"review_capacity": str(draw.integers(0, 7))}
-    return rows, read_target(given, review=review)
+    return [(a, b, c, d) for a, b, c, d in table], read_target(given, review=review)
 
 
 @pytest.mark.few(24)
@@ -146,10 +142,7 @@ def test_pairs_that_relaxations_miss(seed: int) -> None:
 
 @pytest.mark.parametrize(("seed", "pairs"), [(2412, 40), (2487, 60), (1025, 40), (1784, 30)])
 def test_few_pairs_are_enough(seed: int, pairs: int) -> None:
-    rows, target = hard(seed)
-    tally = tally_of(rows)
-    goal = goal_of(target, tally_totals(tally))
-    assert isinstance(goal, ThreeWay)
+    goal, tally = goal_and_tally(*hard(seed))
     assert three_way.solve(tally.points(every=True), goal, pairs).proven
 
 
@@ -169,8 +162,7 @@ def test_slack_of_large_counts_does_not_wrap_around(bound: str) -> None:
 
 
 def test_what_counts_are_worth_at_prices() -> None:
-    given_bounds = {"precision": "0.5", "recall": "0.5"}
-    goal = goal_of(read_target(given_bounds), Totals(100, 40))
+    goal = goal_of(read_target({"precision": "0.5", "recall": "0.5"}), Totals(100, 40))
     assert isinstance(goal, ThreeWay)
     counts = 20.0, 15.0, 0.0, 10.0, 4.0  # blocked rows and positives, reviewed ones
     # 15 - 0.5 x 20 = 5, and what is caught at the price of review: 19 / 0.25 - 10 = 66.
@@ -181,24 +173,13 @@ def test_what_counts_are_worth_at_prices() -> None:
 @pytest.mark.more
 def test_a_search_cut_short_keeps_a_bound() -> None:
     """Prefixes that do not nest, and no room to search: a pair within the bounds, and a bound."""
-    random = np.random.default_rng(3)
+    random, target = np.random.default_rng(3), read_target({"precision": "0.6", "recall": "0.6"})
     short = 0
     for _ in range(400):
-        rows = [
-            (int(s), int(lev), int(y), int(w))
-            for s, lev, y, w in zip(
-                random.integers(0, 8, 10),
-                random.integers(0, 3, 10),
-                random.integers(0, 2, 10),
-                random.integers(1, 4, 10),
-                strict=True,
-            )
-        ]
-        if not any(row[2] for row in rows):
+        table = random.integers((0, 0, 0, 1), (8, 3, 2, 4), (10, 4))
+        if not table[:, 2].any():
             continue
-        tally = tally_of(rows)
-        goal = goal_of(read_target({"precision": "0.6", "recall": "0.6"}), tally_totals(tally))
-        assert isinstance(goal, ThreeWay)
+        goal, tally = goal_and_tally([(a, b, c, d) for a, b, c, d in table.tolist()], target)
         points = tally.points(every=True)
         pair, optimum = (three_way.solve(points, goal, cap) for cap in (0, 10**6))
         (selected, hits), (reach, caught) = points.totals(pair.block), points.totals(pair.review)

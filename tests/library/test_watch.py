@@ -17,30 +17,16 @@ from numpy.typing import NDArray
 
 import calibkit as ck
 from calibkit.errors import ModelError
-from calibkit.files.sources import Source
 from calibkit.methods.watch import bets, bins
 from calibkit.methods.watch.bets import FRACTIONS, Promise, estimate, evidence
-from calibkit.methods.watch.rows import count, plan
-from calibkit.methods.watch.state import (
-    Night,
-    Shard,
-    merge_states,
-    period_at,
-    read_state,
-)
+from calibkit.methods.watch.state import Night, Shard, merge_states, period_at, read_state
 from calibkit.methods.watch.watch import HISTORY, judge
-from calibkit.options.watch import WatchOptions
-from tests.budgets import little_memory
 from tests.library.pictures import new_state, watched
 from tests.naive import watch as naive
 
-ROWS = st.lists(st.tuples(st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)), max_size=8)
-WEIGHTED = st.lists(
-    st.tuples(
-        st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1), st.sampled_from([0.5, 1.0, 4.0])
-    ),
-    max_size=8,
-)
+CHANCES, LABELS = st.sampled_from([0.0, 0.25, 1.0]), st.integers(0, 1)
+ROWS = st.lists(st.tuples(CHANCES, LABELS), max_size=8)
+WEIGHTED = st.lists(st.tuples(CHANCES, LABELS, st.sampled_from([0.5, 1.0, 4.0])), max_size=8)
 PROMISES = st.sampled_from(["precision", "recall", "fpr"])
 
 
@@ -95,11 +81,9 @@ def test_confidence_sequence(name: str, rows: list[tuple[float, int, float]]) ->
     assert found.high == pytest.approx(high, abs=2e-4)
 
 
-def sampled(
-    draw: np.random.Generator, recall: float, nights: int, rows: int = 3_000
-) -> list[dict[tuple[float, float], tuple[int, int]]]:
+def sampled(draw: np.random.Generator, recall: float, nights: int) -> list[Any]:
     """Return nights of which all alerts are labelled, and one in 20 of the other rows."""
-    found = []
+    found, rows = [], 3_000
     for _ in range(nights):
         positives = draw.binomial(rows, 0.05)
         hits = draw.binomial(positives, recall)
@@ -210,7 +194,7 @@ def test_states_merge_in_any_order(
     [
         ({"magic": "x"}, "not a state of"),
         ({"version": 99}, "version 99 .* update calibkit"),
-        ({"promises": {}}, "its promises are none"),
+        ({"promises": {}, "calibration": False}, "its promises are none"),
         ({"promises": {"precision": 1.0}}, "its promises are none"),
         ({"promises": {"auc": 0.5}}, "its promises are none"),
         ({"confidence": 1.0}, "its confidence is no probability"),
@@ -219,48 +203,37 @@ def test_states_merge_in_any_order(
         ({"nights": [0, 0]}, "its nights are not in order"),
         ({"max_weight": 0.0}, "its largest weight is none"),
         ({"max_weight": 2.0}, "night 1"),
+        ({"hits": 9}, "night 1"),
         ({"drift": {"score": [1]}}, "its fitting rows"),
         ({"drift": {"score": [0] * 20}}, "its fitting rows"),
     ],
 )
 def test_states_that_contradict_themselves(change: dict[str, Any], said: str) -> None:
-    state = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer")
+    state = new_state("m", [Promise("precision", 0.7)], 0.95, calendar="integer", calibration=True)
+    scores = ((1, 0, 0), (1, 1, 0), *[(0, 0, 0)] * 3)
     nights = [night(place, [(0.0, 0), (1.0, 1)]) for place in (1, 2)]
-    plain = tuple(msgspec.structs.replace(one, weights=()) for one in nights)
+    plain = tuple(msgspec.structs.replace(one, weights=(), scores=scores) for one in nights)
     state = msgspec.structs.replace(state, nights=plain)
     assert read_state(state.to_json()) == state
     content = json.loads(state.to_json())
-    places = change.get("nights")
-    moved = {} if places is None else {"nights": [content["nights"][k] for k in places]}
+    content["nights"][0][3][0][1] = change.get("hits", 0)
+    change = {"nights": range(2), **change}
+    changed = {**content, **change, "nights": [content["nights"][k] for k in change["nights"]]}
+    changed.pop("hits", None)
     with pytest.raises(ModelError, match=said) as refused:
-        read_state(json.dumps({**content, **change, **moved}).encode(), "old.state")
+        read_state(json.dumps(changed).encode(), "old.state")
     assert refused.value.file == "old.state"
 
 
-def test_a_boundary_that_draws_counts_rows_by_their_chance() -> None:
-    rows = ck.simulate_posterior(1_500, seed=4)
-    model = ck.fit_boundary(rows, fpr=0.2, method="stochastic")
-    options = WatchOptions(model=model, state="none.state", precision=0.5)
-    source = Source.from_frame(rows)
-    ((found,), _) = count(plan(options, source), source)
-    applied = model.apply(rows, key="row-number")
-    chance, label = applied["decision_probability"], applied["label"].cast(pl.Int64)
-    assert sum(share * ones for share, _, ones in found.cells) == pytest.approx(
-        (chance * label).sum()
-    )
-    assert found.rows == 1_500
-    for batch in (97, 1_000):
-        with little_memory(2 * batch):
-            assert count(plan(options, source), source)[0] == (found,)
-
-
 def test_in_python(tmp_path: Path) -> None:
-    rows = ck.simulate_posterior(2_000, seed=1)
-    model = ck.fit_boundary(rows, precision=0.6, method="st", folds=0)
+    model = ck.fit_boundary(
+        ck.simulate_posterior(2_000, seed=1), precision=0.6, method="st", folds=0
+    )
     state = str(tmp_path / "watch.state")
+    given: dict[str, Any] = {"model": model, "state": state, "precision": 0.3}
     for night in (1, 2):
         fresh = ck.simulate_posterior(1_000, seed=10 + night).with_columns(day=pl.lit(night))
-        found = ck.watch(fresh, model=model, state=state, period="day", precision=0.3)
+        found = ck.watch(fresh, **given, period="day")
         assert (found.alarm, found.period, found.rows) == (False, night, 1_000 * night)
     assert read_state(Path(state).read_bytes()) == found.state
     assert repr(found) == "<Watched: precision, 2 nights, no alarm>"
@@ -271,7 +244,7 @@ def test_in_python(tmp_path: Path) -> None:
     assert again.tests[0].bound == 0.6
     assert again.tests[0].alpha == pytest.approx(0.1)
     with pytest.raises(ModelError, match="another confidence"):
-        ck.watch(fresh, model=model, state=state, period="day", precision=0.3, confidence=0.9)
+        ck.watch(fresh, **given, period="day", confidence=0.9)
 
 
 def drawn(
@@ -286,25 +259,25 @@ def drawn(
 EDGES = np.array([0.15, 0.4, 0.65, 0.85])
 
 
+def counted(score: np.ndarray, label: np.ndarray) -> list[Any]:
+    return [tuple(one) for one in bins.calibration_counts(score, label, EDGES).tolist()]
+
+
 def test_capital_against_probabilities_is_at_most_that_of_each_row() -> None:
     """Row by row no bet has less than what the bins say, and none gains on average."""
     score, label = drawn(np.random.default_rng(1), 400)
-    counts = [tuple(one) for one in bins.calibration_counts(score, label, EDGES).tolist()]
-    found = bins.calibration_logs(counts)
+    found = bins.calibration_logs(counted(score, label))
     assert found is not None
-    rates = np.exp2(1.0 - np.arange(7.0))
-    sides = np.concatenate(
-        [np.eye(5), np.ones((1, 5)), [[-1.0] * k + [1.0] * (5 - k) for k in range(1, 5)]]
-    )
+    flips = [[-1.0] * k + [1.0] * (5 - k) for k in range(1, 5)]
+    sides = np.concatenate([np.eye(5), np.ones((1, 5)), flips])
     place = np.searchsorted(EDGES, score, side="right")
     expected = []
     for side in [*sides, *-sides]:
-        for rate in rates:
+        for rate in np.exp2(1.0 - np.arange(7.0)):
             own = rate * side[place]
             mean = score * np.exp(own) + 1 - score
-            gain = np.exp(own * label) / mean
             assert score * np.exp(own) / mean + (1 - score) / mean == pytest.approx(1.0, rel=1e-12)
-            expected.append(float(np.log(gain).sum()))
+            expected.append(float(np.log(np.exp(own * label) / mean).sum()))
     assert (found <= np.array(expected) + 1e-9).all()
     assert (found >= np.array(expected) - 12.0).all()  # what Jensen and rounding take
 
@@ -313,66 +286,38 @@ def test_capital_against_probabilities_is_at_most_that_of_each_row() -> None:
 def test_years_of_honest_probabilities_have_no_alarm_and_wrong_ones_are_found() -> None:
     """400 years of 60 nights: at most 5 % alarm; bent above a half: found within 12 nights."""
     draw = np.random.default_rng(2)
-    alarms, delays = 0, []
-    for _ in range(400):
-        nights = [bins.calibration_counts(*drawn(draw, 100), EDGES).tolist() for _ in range(60)]
-        alarms += bins.calibration_evidence(nights).passed(20.0) is not None
-    for wrong in (-0.8, 0.8) * 15:
-        nights = [
-            bins.calibration_counts(*drawn(draw, 100, wrong=wrong * (night >= 20)), EDGES).tolist()
-            for night in range(60)
-        ]
-        at = bins.calibration_evidence(nights).passed(20.0)
-        delays.append(np.inf if at is None else at - 19)
-    assert alarms <= 32  # 5 % and three standard errors
-    assert np.median(delays) <= 12
+
+    def alarm(wrong: float, begin: int) -> int | None:
+        drawn_nights = (drawn(draw, 100, wrong=wrong * (night >= begin)) for night in range(60))
+        return bins.calibration_evidence([counted(*one) for one in drawn_nights]).passed(20.0)
+
+    assert sum(alarm(0.0, 0) is not None for _ in range(400)) <= 32  # 5 % and three standard errors
+    found = [alarm(wrong, 20) for wrong in (-0.8, 0.8) * 15]
+    assert np.median([np.inf if at is None else at - 19 for at in found]) <= 12
 
 
-def test_bins_are_at_quantiles_of_the_fit_and_sums_add_up() -> None:
-    score, label = drawn(np.random.default_rng(3), 500)
-    whole = bins.calibration_counts(score, label, EDGES)
-    parts = sum(bins.calibration_counts(score[k::3], label[k::3], EDGES) for k in range(3))
-    assert np.array_equal(whole, parts)
-    assert whole[:, 0].sum() == 500
-    assert whole[:, 1].sum() == label.sum()
-    assert 0 <= score.sum() - whole[:, 2].sum() * bins.UNIT <= 500 * bins.UNIT
-    rate = bins.calibration_estimate([[tuple(one) for one in whole.tolist()]], 0.05)
-    assert rate.value == pytest.approx(label.mean() - score.mean(), abs=2e-5)
-    assert rate.low < rate.value < rate.high
+def test_bins_are_even_where_nothing_is_known_of_the_fitting_rows() -> None:
+    edges = bins.edges_of(SimpleNamespace(fit=SimpleNamespace(reference=None)))
+    score = np.array([0.0, 0.19, 0.21, 0.39, 0.41, 0.59, 0.61, 0.79, 0.81, 1.0])
+    counts = bins.calibration_counts(score, np.ones(10, np.uint8), edges)
+    assert counts[:, 0].tolist() == [2] * 5
     # Four rows between 0 and one unit are said to be in the middle.
     assert bins.calibration_estimate([[(4, 0, 0)]], 0.05).value == -bins.UNIT / 2
     assert bins.calibration_estimate([], 0.05).value is None
     assert bins.calibration_logs([(0, 0, 0)] * 5) is None
 
 
-def test_bins_are_even_where_nothing_is_known_of_the_fitting_rows() -> None:
-    edges = bins.edges_of(SimpleNamespace(fit=SimpleNamespace(reference=None)))
-    assert edges.tolist() == pytest.approx([0.2, 0.4, 0.6, 0.8])
-    score = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
-    counts = bins.calibration_counts(score, np.ones(7, np.uint8), edges)
-    assert counts[:, 0].tolist() == [2, 1, 1, 1, 2]
-
-
 def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
     draw = np.random.default_rng(5)
-    drift = dict.fromkeys(("score", "uncertainty"), (8000, 6000, 3000, 2000, 1000))
-    state = new_state(
-        "0" * 16,
-        [Promise("precision", 0.7)],
-        0.95,
-        calendar="date",
-        calibration=True,
-        drift=drift,
-    )
-    score, label = drawn(draw, 5_000)
+    given = {"calibration": True, "drift": dict.fromkeys("ab", (8000, 6000, 3000, 2000, 1000))}
+    state = new_state("0" * 16, [Promise("precision", 0.7)], 0.95, calendar="date", **given)
     for night in range(365):
-        counts = bins.calibration_counts(score, label, EDGES) * 20
-        rows, hits = counts[:, :2].sum(axis=0).tolist()
+        own = [tuple(20 * k for k in one) for one in counted(*drawn(draw, 5_000))]
+        rows, hits = (sum(one[k] for one in own) for k in (0, 1))
         cells = ((0.0, rows - hits - 3_000, hits - 7_000), (1.0, 3_000, 7_000))
         shard = Shard(f"{draw.integers(2**60):016x}", rows)
-        own = tuple((n, k, s) for n, k, s in counts.tolist())
-        moved = (tuple(counts[:, 0].tolist()), (40_000, 30_000, 15_000, 10_000, 5_000))
-        fresh = Night(period_at(night, "date"), cells, (shard,), own, (), moved)
+        moved = (tuple(one[0] for one in own), (40_000, 30_000, 15_000, 10_000, 5_000))
+        fresh = Night(period_at(night, "date"), cells, (shard,), tuple(own), (), moved)
         state = state.add([fresh])[0]
     state.check()
     assert len(state.to_json()) < 100_000
@@ -380,28 +325,25 @@ def test_a_year_of_nights_with_all_that_is_counted_stays_small() -> None:
 
 
 def test_history_is_what_each_night_would_have_said() -> None:
-    table = watched()
-    assert table.schema == HISTORY
-    empty = new_state(
-        "m", [Promise("precision", 0.7), Promise("fpr", 0.2)], 0.9, calendar="integer"
-    )
+    promises = [Promise("precision", 0.7), Promise("fpr", 0.2)]
+    empty = new_state("m", promises, 0.9, calendar="integer")
     nights = [night(k, [(1.0, k % 2), (1.0, 1), (0.0, 0), (0.25, 1)], k) for k in range(1, 6)]
     whole = judge(empty.add(nights)[0]).history()
-    assert whole.height == 10
+    assert (whole.height, whole.schema) == (10, HISTORY)
     for row in whole.iter_rows(named=True):
         place = row["night"] - 1
-        alone, so_far = (
-            judge(empty.add([nights[place]])[0]),
-            judge(empty.add(nights[: place + 1])[0]),
+        both = (
+            judge(empty.add(own)[0]) for own in (nights[place : place + 1], nights[: place + 1])
         )
-        (test,) = (one for one in so_far.tests if one.text == row["promise"])
-        (own,) = (one for one in alone.tests if one.text == row["promise"])
+        own, test = (
+            next(one for one in judged.tests if one.text == row["promise"]) for judged in both
+        )
         assert (row["period"], row["rate"]) == (str(place + 1), own.estimate)
         for name in ("estimate", "low", "high", "rows", "e_value", "threshold", "bound"):
             assert row[name] == getattr(test, name)
         assert row["refuted"] == (test.refuted is not None)
     assert judge(empty).history().height == 0
-    precision = table.filter(pl.col("promise") == "precision >= 0.7")
+    precision = watched().filter(pl.col("promise") == "precision >= 0.7")
     refuted = precision.filter("refuted")["period"].to_list()
     assert "2026-12-01" < refuted[0] < "2026-12-06"  # it fell on 1 December
     assert len(refuted) == 41 - int(precision.filter("refuted")["night"][0])
@@ -410,11 +352,7 @@ def test_history_is_what_each_night_would_have_said() -> None:
 @pytest.mark.parametrize(
     ("shift", "bend", "said"),
     [
-        (
-            -1.0,
-            0.0,
-            "the base rate has moved; shift it (calibrate --method prior-shift --negatives-kept 0.3",
-        ),
+        (-1.0, 0.0, "shift it (calibrate --method prior-shift --negatives-kept 0.3"),
         (1.0, 0.0, "the base rate has moved, the odds of every score by a factor 2."),
         (0.0, -1.0, "the scores are no longer probabilities; recalibrate"),
     ],
@@ -429,23 +367,17 @@ def test_a_new_base_rate_is_told_from_bent_probabilities(
         if place > 10:
             logit = np.log(score / (1 - score)) + shift + np.where(score > 0.5, bend, 0.0)
             label = (draw.random(500) < 1 / (1 + np.exp(-logit))).astype(np.uint8)
-        own = tuple(tuple(one) for one in bins.calibration_counts(score, label, EDGES).tolist())
         hits = int(label.sum())
         shard = (Shard(f"{place:016x}", 500),)
-        state = state.add([Night(place, ((0.0, 500 - hits, hits),), shard, own)])[0]
+        fresh = Night(place, ((0.0, 500 - hits, hits),), shard, tuple(counted(score, label)))
+        state = state.add([fresh])[0]
     assert said in judge(state).advice
 
 
 def test_odds_that_have_moved_are_found_where_both_labels_occur() -> None:
-    draw = np.random.default_rng(10)
-    score = draw.beta(0.6, 1.2, 4_000)
-    odds = 0.25 * score / (1 - score)
-    label = (draw.random(4_000) < odds / (1 + odds)).astype(np.uint8)
-    nights = [bins.calibration_counts(score, label, EDGES).tolist()]
-    assert bins.moved_odds(nights, 20.0) == pytest.approx(0.25, rel=0.1)
+    score, _ = drawn(np.random.default_rng(10), 4_000)
     for one in (0, 1):
-        alike = [bins.calibration_counts(score, np.full_like(label, one), EDGES).tolist()]
-        assert bins.moved_odds(alike, 20.0) is None
+        assert bins.moved_odds([counted(score, np.full(4_000, one, np.uint8))], 20.0) is None
     # All but one of 10,000 rows are positive, each with a probability below 2^-16.
     least = [[(10_000, 9_999, 0), *[(0, 0, 0)] * 4]]
     assert bins.moved_odds(least, 20.0) == pytest.approx(9_999 * 65_535, rel=1e-9)
@@ -468,7 +400,7 @@ def test_evidence_of_drift_is_that_of_every_row_drawn_from_an_urn(
 
 def as_in_the_fit(
     draw: np.random.Generator, fitting: int, rows: int, nights: int, *, step: float = 0.0
-) -> tuple[tuple[int, ...], list[list[int]]]:
+) -> tuple[list[int], list[list[int]]]:
     """Return the fitting rows of each bin and new rows of their distribution; `step` rounds both."""
 
     def some(number: int) -> NDArray[np.float64]:
@@ -477,8 +409,10 @@ def as_in_the_fit(
 
     values = np.sort(some(fitting))
     edges = values[[place * fitting // 20 for place in bins.QUANTILES]]
-    counts = [bins.drift_counts(some(rows), edges).tolist() for _ in range(nights)]
-    return tuple(bins.drift_counts(values, edges).tolist()), counts
+    counts = [
+        bins.drift_counts(own, edges).tolist() for own in (values, *map(some, [rows] * nights))
+    ]
+    return counts[0], counts[1:]
 
 
 @pytest.mark.few(1)
