@@ -3,43 +3,40 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
 
-from tests.cli.score_files import decisions, simulate, write
+from tests.cli.score_files import changed, decisions, simulate, write
 from tests.conftest import Invoke
-
-
-def fitted(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
-    return invoke("boundary", path, *options, "-q", "--json").result()
 
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize(
     "goal",
     [
-        ("--precision", "0.75"),
-        ("--recall", "0.6"),
-        ("--fpr", "0.1"),
-        ("--capacity", "0.2"),
-        ("--maximize", "mcc"),
-        ("--minimize", "cost:1,3"),
+        "--precision 0.75",
+        "--recall 0.6 --groups user",
+        "--fpr 0.1",
+        "--precision 0.6 --time id",
+        "--capacity 0.2",
+        "--maximize mcc --folds 3",
+        "--precision 0.75 --uncertainty-bins 100",
+        "--minimize cost:1,3",
     ],
-    ids=" ".join,
 )
-def test_the_default_chooses_and_says_among_what(
-    tmp_path: Path, goal: tuple[str, ...], invoke: Invoke
-) -> None:
-    path, out = write(simulate(800), tmp_path / "a.parquet"), tmp_path / "b.json"
-    done = invoke("boundary", path, *goal, "-o", out)
+def test_the_default_chooses_and_says_among_what(tmp_path: Path, goal: str, invoke: Invoke) -> None:
+    frame, out = simulate(800).with_columns(user=pl.col("id") // 3), tmp_path / "b.json"
+    path = write(frame, tmp_path / "a.parquet")
+    done = invoke("boundary", path, goal, "-o", out)
     done.succeeded("Chosen by cross-validation among st, logistic and exact")
-    model = json.loads(out.read_bytes())
+    model = done.result()
     assert model["provenance"]["options"]["method"] == "auto"
     assert model["method"] in ("st", "logistic", "exact")
-    assert len(model["fit"]["candidates"]) == 7
+    assert len(model["fit"]["candidates"]) == (3 if "bins" in goal else 7)
+    assert model["fit"]["cross_validated"] is not None
     shown = invoke("show", out).stdout.decode()
     assert "Candidates, cross-validated" in shown and "gap" in shown
 
@@ -52,12 +49,12 @@ def test_the_choice_does_not_find_less_at_the_bound_than_another(
     path, out = tmp_path / "rows.parquet", tmp_path / "model.json"
     assert invoke("simulate", "posterior", "--rows", 1_000_000, "-q", "-o", path).code == 0
     model = invoke("boundary", path, "--precision", "0.7", "-q", "-o", out).result()
-    seen = model["fit"]["candidates"]
+    seen, levels = model["fit"]["candidates"], len(model["score_thresholds"])
     own = next(
         one
         for one in seen
         if one["method"] == model["method"]
-        and (one["method"] != "exact" or one["uncertainty_bins"] == len(model["score_thresholds"]))
+        and (one["method"] != "exact" or one["uncertainty_bins"] == levels)
     )
     most = max(one["recall_at_bound"] for one in seen if one["within_bound"])
     assert most - own["recall_at_bound"] <= own["at_bound_standard_error"]
@@ -72,18 +69,30 @@ def test_candidates_are_judged_at_the_bound(
     tmp_path: Path, goal: str, key: str, invoke: Invoke
 ) -> None:
     path = write(simulate(800), tmp_path / "a.parquet")
-    seen = fitted(invoke, path, goal, "0.6")["fit"]["candidates"]
+    seen = invoke("boundary", path, f"{goal} 0.6 -q --json").result()["fit"]["candidates"]
     assert all(0 < one[f"{key}_at_bound"] <= 1 for one in seen)
     assert min(one["at_bound_standard_error"] for one in seen) == 0.0
-    seen = fitted(invoke, path, "--maximize", "f1")["fit"]["candidates"]
+    seen = invoke("boundary", path, "--maximize f1 -q --json").result()["fit"]["candidates"]
     assert not any("at_bound" in name for one in seen for name in one)
 
 
-def test_the_plan_names_every_candidate(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate(), tmp_path / "a.parquet")
-    plan = invoke("boundary", path, "--precision", "0.75", "--dry-run").stdout.decode()
-    for words in ("by st over 1", "by logistic over 100", "by exact over 11", "the simplest"):
-        assert words in plan
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            "--method auto",
+            ["by st over 1", "by logistic over 100", "by exact over 11", "the simplest"],
+        ),
+        ("--method exact --uncertainty-bins auto", ["1, 2, 3, 5, 7, 11"]),
+    ],
+)
+def test_the_plan_names_every_candidate(
+    options: str, said: list[str], tmp_path: Path, invoke: Invoke
+) -> None:
+    line = ("boundary", write(simulate(), tmp_path / "a.parquet"), "--precision 0.75 --dry-run")
+    plan, fixed = (invoke(*line, own).stdout.decode() for own in (options, "--method exact"))
+    for text in said:
+        assert text in plan and text not in fixed
 
 
 def test_a_comparison_has_the_choice_in_a_row(tmp_path: Path, invoke: Invoke) -> None:
@@ -97,61 +106,60 @@ def test_a_comparison_has_the_choice_in_a_row(tmp_path: Path, invoke: Invoke) ->
         assert chosen["recall"] == rows["auto"]["recall"]
 
 
-@pytest.mark.parametrize("options", [[], ["--uncertainty-bins", "4"], ["--weight", "weight"]])
-def test_a_surface_is_applied_as_it_was_fitted(
-    tmp_path: Path, options: list[str], invoke: Invoke
-) -> None:
-    frame = simulate(700)
-    path, out, rows = (tmp_path / name for name in ("a.csv", "b.json", "rows.parquet"))
-    write(frame, path)
-    model = fitted(invoke, path, "--precision", "0.75", "--method", "logistic", *options)
-    out.write_text(json.dumps(model))
-    found = invoke("apply", out, path, "-o", rows, "-q").result()
+def test_a_surface_is_applied_as_it_was_fitted(tmp_path: Path, invoke: Invoke) -> None:
+    frame, out, rows = simulate(700), tmp_path / "b.json", tmp_path / "rows.parquet"
+    path = write(frame, tmp_path / "a.csv")
+    fit = "--precision 0.75 --method logistic --weight weight --uncertainty-bins 4 -q -o"
+    model = invoke("boundary", path, fit, out).result()
+    found = invoke("apply", out, path, "-q -o", rows).result()
     assert found["decision"].to_list() == decisions(model, frame)
     assert (found["decision"] == 1).to_list() == (found["margin"] >= 0).to_list()
-    weight = frame["weight"] if "--weight" in options else pl.repeat(1, frame.height, eager=True)
-    selected = model["fit"]["in_sample"]["selected"]
-    assert selected == weight.filter(found["decision"] == 1).sum()
+    selected = frame["weight"].filter(found["decision"] == 1).sum()
+    assert model["fit"]["in_sample"]["selected"] == selected
     assert set(model["coefficients"]) == {"intercept", "score", "uncertainty", "product"}
     assert 0 < model["cut"] < 1
-    assert len(model["uncertainty_ranks"]) == len(model["score_thresholds"])
-    if "--uncertainty-bins" in options:
-        assert len(model["score_thresholds"]) == 4
-
-
-def test_a_frontier_is_that_of_thresholds(tmp_path: Path, invoke: Invoke) -> None:
-    path, table = write(simulate(), tmp_path / "a.parquet"), tmp_path / "frontier.csv"
-    done = invoke("boundary", path, "--precision", "0.75", "--frontier", table, "--json", "-q")
-    assert done.code == 0, done.stderr
-    assert pl.read_csv(table).height > 1
+    assert len(model["uncertainty_ranks"]) == len(model["score_thresholds"]) == 4
 
 
 def test_what_does_not_go_together(tmp_path: Path, invoke: Invoke) -> None:
-    path, grid = write(simulate(), tmp_path / "a.parquet"), tmp_path / "grid.parquet"
+    path = write(simulate().with_row_index("row"), tmp_path / "a.parquet")
+    grid = tmp_path / "grid.parquet"
     assert invoke("bin", path, "--score-bins", "20", "-o", grid).code == 0
-    for given, word in (
-        ([path, "--method", "logistic", "--score-bins", "9"], "--score-bins"),
-        ([grid, "--method", "logistic"], "needs the rows"),
-        ([path, "--folds", "0", "--uncertainty-bins", "auto"], "--folds"),
+    levels = "--method exact --uncertainty-bins"
+    for source, options, said in (
+        (path, "--method logistic --score-bins 9", "--score-bins"),
+        (grid, "--method logistic", "needs the rows"),
+        (path, "--folds 0 --uncertainty-bins auto", "--folds"),
+        (path, "--time rwo", "did you mean 'row'"),
+        (path, "--time row --groups row", "--groups"),
+        (grid, "--time row", "need the rows"),
+        (path, f"{levels} auto --compare", "--compare"),
+        *((path, f"{levels} {wrong}", "whole number") for wrong in ("0", "-1", "1.5", "many")),
     ):
-        done = invoke("boundary", *given, "--precision", "0.75")
-        assert done.code == 2 and word in done.stderr
+        invoke("boundary", source, "--precision 0.75", options).refused(2, said)
     assert invoke("boundary", grid, "--precision", "0.75", "-o", tmp_path / "b.json").code == 0
 
 
+def test_cross_validation_chooses_the_levels(tmp_path: Path, invoke: Invoke) -> None:
+    path, out = write(simulate(), tmp_path / "a.parquet"), tmp_path / "b.json"
+    line = ("boundary", path, "--precision 0.75 --method exact --uncertainty-bins")
+    done = invoke(*line, "auto", "-o", out)
+    done.succeeded("chosen by cross-validation")
+    levels = done.result()["provenance"]["options"]["uncertainty_bins"]
+    fixed = tmp_path / "fixed.json"
+    assert invoke(*line, levels, "-o", fixed).code == 0
+    assert fixed.read_bytes() == out.read_bytes()
+
+
 def test_scores_that_are_clipped_or_infinite(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(300).with_row_index()
-    sure = frame.with_columns(score=pl.when(pl.col("index") < 5).then(1.0).otherwise("score"))
-    path = write(sure.drop("index"), tmp_path / "a.csv")
-    out = tmp_path / "b.json"
-    done = invoke("boundary", path, "--precision", "0.7", "--method", "logistic", "-o", out)
-    assert "5 scores within 1e-6 of 0 or 1" in done.stderr
-    endless = frame.with_columns(
-        score=pl.when(pl.col("index") < 5).then(float("inf")).otherwise("score")
+    frame, out = simulate(300), tmp_path / "b.json"
+    sure, endless = (
+        write(changed(frame, score=dict.fromkeys(range(1, 6), value)), tmp_path / f"{value}.csv")
+        for value in (1.0, math.inf)
     )
-    path = write(endless.drop("index"), tmp_path / "inf.csv")
-    line = ("boundary", path, "--precision", "0.5", "--scale", "raw", "-q", "--json")
-    refused = invoke(*line, "--method", "logistic")
-    error = json.loads(refused.stdout)["error"]
-    assert (refused.code, error["column"], error["rows"]) == (3, "score", 5)
+    done = invoke("boundary", sure, "--precision 0.7 --method logistic -o", out)
+    done.succeeded("5 scores within 1e-6 of 0 or 1")
+    line = ("boundary", endless, "--precision 0.5 --scale raw -q --json")
+    error = invoke(*line, "--method logistic").refused(3)
+    assert (error["column"], error["rows"]) == ("score", 5)
     assert invoke(*line).code == 0

@@ -23,7 +23,6 @@ def model_bytes(tmp_path: Path, invoke: Invoke) -> Bytes:
 
     def call(*given: object) -> bytes:
         output = tmp_path / "model.json"
-        output.unlink(missing_ok=True)
         done = invoke("boundary", *given, "--precision 0.75 --method exact -q -o", output)
         assert done.code == 0, done.stderr
         return output.read_bytes()
@@ -47,38 +46,24 @@ def stored(folder: Path, frame: pl.DataFrame) -> dict[str, list[Any]]:
     parts = [write(frame[k::3], folder / "parts" / f"{k}.parquet") for k in range(3)]
     for k in range(3):
         write(frame[k::3], folder / "hive" / f"day={k}" / "scores.csv")
+    suffixes = ("csv", "csv.gz", "tsv.zst", "ndjson", "arrow", "arrows")
+    shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
     return {
         "parquet": parquet,
         "again": parquet,
         "one thread": [*parquet, "--threads", "1"],
         "two threads": [*parquet, "--threads", "2"],
         "five threads": [*parquet, "--threads", "5"],
-        "shuffled": [write(frame.sample(fraction=1.0, shuffle=True, seed=1), folder / "s.parquet")],
+        "shuffled": [write(shuffled, folder / "s.parquet")],
         "sorted": [write(frame.sort("score"), folder / "sorted.parquet")],
         "reversed": [write(frame.reverse(), folder / "r.csv")],
-        "columns in another order": [
-            write(frame.select(reversed(frame.columns)), folder / "c.csv")
-        ],
+        "columns reversed": [write(frame.select(reversed(frame.columns)), folder / "c.csv")],
         "three files": parts,
         "three files in another order": parts[::-1],
         "glob": [folder / "parts" / "*.parquet"],
-        "csv": [write(frame, folder / "rows.csv")],
-        "csv.gz": [write(frame, folder / "rows.csv.gz")],
-        "tsv.zst": [write(frame, folder / "rows.tsv.zst")],
-        "ndjson": [write(frame, folder / "rows.ndjson")],
-        "arrow": [write(frame, folder / "rows.arrow")],
-        "arrow stream": [write(frame, folder / "rows.arrows")],
+        **{suffix: [write(frame, folder / f"rows.{suffix}")] for suffix in suffixes},
         "hive folder": [folder / "hive"],
     }
-
-
-def test_weights_that_are_no_binary_fractions_agree_to_nine_digits(
-    tmp_path: Path, model_bytes: Bytes
-) -> None:
-    frame = rows().with_columns(weight=pl.col("weight") / 10 + 0.05)
-    one = model_bytes(write(frame, tmp_path / "a.parquet"), "--weight", "weight")
-    other = model_bytes(write(frame.reverse(), tmp_path / "b.csv"), "--weight", "weight")
-    assert one == other
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".ndjson"])
@@ -92,40 +77,32 @@ def test_float32_text_is_float32(tmp_path: Path, suffix: str, model_bytes: Bytes
 
 def test_the_seed_deals_other_folds(tmp_path: Path, model_bytes: Bytes) -> None:
     path = write(rows(), tmp_path / "a.parquet")
-    assert model_bytes(path, "--seed", "1") == model_bytes(path, "--seed", "1")
-    assert model_bytes(path, "--seed", "1") != model_bytes(path, "--seed", "2")
+    first, again, other = (model_bytes(path, "--seed", seed) for seed in (1, 1, 2))
+    assert first == again != other
 
 
 def test_neither_output_nor_folder_nor_environment_shows(
     tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(rows(), tmp_path / "a.parquet")
-    found: list[bytes] = []
-    for folder in ("x", "y"):
+    found = set()
+    for folder, threads, zone in (("x", "1", "UTC"), ("y", "2", "Asia/Tokyo")):
         (tmp_path / folder).mkdir()
         monkeypatch.chdir(tmp_path / folder)
-        monkeypatch.setenv("CALIBKIT_THREADS", str(len(found) + 1))
-        monkeypatch.setenv("TZ", "Asia/Tokyo" if found else "UTC")
-        done = invoke("boundary", os.path.relpath(path), "--precision", "0.75", "--json")
-        found.append(done.stdout)
-    assert found[0] == found[1]
+        monkeypatch.setenv("CALIBKIT_THREADS", threads)
+        monkeypatch.setenv("TZ", zone)
+        found.add(invoke("boundary", os.path.relpath(path), "--precision 0.75 --json").stdout)
+    assert len(found) == 1
 
 
 @pytest.mark.parametrize(
-    ("weight", "order", "strategy"),
-    [
-        ([], "uncertainty-score", "equal-mass"),
-        (["--weight", "weight"], "score-uncertainty", "equal-width"),
-    ],
+    "options", ["", "--weight weight --order score-uncertainty --strategy equal-width"]
 )
-def test_grids_have_the_same_bytes(
-    tmp_path: Path, weight: list[str], order: str, strategy: str, invoke: Invoke
-) -> None:
-    found = {}
+def test_grids_have_the_same_bytes(tmp_path: Path, options: str, invoke: Invoke) -> None:
+    found, out = {}, tmp_path / "grid.parquet"
     for name, given in stored(tmp_path, rows()).items():
-        out = tmp_path / "grid.parquet"
-        bins = ["--score-bins", "12", "--order", order, "--strategy", strategy]
-        assert invoke("bin", *given, *bins, *weight, "-q", "-o", out).code == 0
+        done = invoke("bin", *given, "--score-bins 12", *options.split(), "-q", "-o", out)
+        assert done.code == 0, done.stderr
         found[name] = out.read_bytes()
     assert {name for name, data in found.items() if data != found["parquet"]} == set()
 

@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 import calibkit as ck
 from calibkit import simulate_posterior
+from tests.cli.score_files import changed, write
 from tests.conftest import Invoke
 
 
@@ -32,30 +33,33 @@ def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
-def level_of(uncertainty: np.ndarray, levels: int) -> np.ndarray:
+def level_of(uncertainty: pl.Series, levels: int) -> list[int]:
     """Return the level of each row: the number of edges, which are order statistics, at or below."""
-    ranked = np.sort(uncertainty)
-    edges = [ranked[j * ranked.size // levels] for j in range(1, levels)]
-    return np.searchsorted(edges, uncertainty, side="right")
+    ranked = uncertainty.sort()
+    edges = [ranked[j * ranked.len() // levels] for j in range(1, levels)]
+    return np.searchsorted(edges, uncertainty, side="right").tolist()
+
+
+@pytest.fixture
+def gaps(tmp_path: Path, frame: pl.DataFrame) -> Path:
+    """Return rows of which the first three have no uncertainty."""
+    return write(changed(frame, uncertainty=dict.fromkeys((1, 2, 3))), tmp_path / "gaps.parquet")
 
 
 def applied(invoke: Invoke, model: Path, rows: Path, out: Path, *more: object) -> pl.DataFrame:
-    said = invoke("apply", model, rows, "--add-level", "-q", "-o", out, *more)
-    assert said.code == 0, said
-    return pl.read_csv(out) if out.suffix == ".csv" else pl.read_parquet(out)
+    found: pl.DataFrame = invoke("apply", model, rows, "--add-level -q -o", out, *more).result()
+    return found
 
 
-@pytest.mark.parametrize("bound", [("--precision", "0.5"), ("--recall", "0.6")], ids=str)
+@pytest.mark.parametrize("bound", ["--precision 0.5", "--recall 0.6"])
 def test_probabilities_are_the_isotonic_regression_of_each_level(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path, bound: tuple[str, str]
+    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path, bound: str
 ) -> None:
     model, out = tmp_path / "mist.json", tmp_path / "out.csv"
-    said = invoke("boundary", rows, *bound, "--method", "mist", "-q", "-o", model)
-    assert said.code == 0, said
+    invoke("boundary", rows, bound, "--method mist -q -o", model).succeeded()
     found = applied(invoke, model, rows, out)
     assert found.columns == [*frame.columns, "decision", "margin", "level", "probability"]
-    level = level_of(frame["uncertainty"].to_numpy(), 3)
-    assert found["level"].to_list() == level.tolist()
+    assert found["level"].to_list() == level_of(frame["uncertainty"], 3)
     for own in range(3):
         part = found.filter(pl.col("level") == own)
         score, label = part["score"].to_numpy(), part["label"].to_numpy()
@@ -64,9 +68,8 @@ def test_probabilities_are_the_isotonic_regression_of_each_level(
     # One cut on the probability is the boundary.
     chosen = found.filter(pl.col("decision") == 1)["probability"]
     assert chosen.min() > found.filter(pl.col("decision") == 0)["probability"].max()  # type: ignore[operator]
-    plain = invoke("apply", model, rows, "-q", "-o", out)
-    assert plain.code == 0
-    assert pl.read_csv(out).columns == [*frame.columns, "decision", "margin"]
+    plain = invoke("apply", model, rows, "-q", "-o", out).result()
+    assert plain.columns == [*frame.columns, "decision", "margin"]
 
 
 @pytest.mark.parametrize(
@@ -95,99 +98,91 @@ def test_probabilities_are_shares_of_positive_rows(
 
 
 def test_levels_of_other_boundaries(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
+    invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
     model, out = tmp_path / "m.json", tmp_path / "out.csv"
-    level = level_of(frame["uncertainty"].to_numpy(), 4)
-    options = ["--uncertainty-bins", "4", "-q", "-o", model]
-    assert invoke("boundary", rows, "--fpr", "0.2", "--method", "exact", *options).code == 0
+    fit = ["boundary", rows, "--fpr 0.2 --uncertainty-bins 4 -q -o", model, "--method"]
+    assert invoke(*fit, "exact").code == 0
     found = applied(invoke, model, rows, out, "--keep", "id")
     assert found.columns == ["id", "decision", "margin", "level"]
-    assert found["level"].to_list() == level.tolist()
-    assert invoke("boundary", rows, "--fpr", "0.2", "--method", "stochastic", *options).code == 0
+    assert found["level"].to_list() == level_of(frame["uncertainty"], 4)
+    assert invoke(*fit, "stochastic").code == 0
     found = applied(invoke, model, rows, out, "--key", "id", "--keep", "id")
     assert found.columns == ["id", "decision", "margin", "decision_probability", "level"]
-    gaps = tmp_path / "gaps.parquet"
-    some = pl.when(pl.col("id") < 3).then(None).otherwise("uncertainty").alias("uncertainty")
-    frame.with_columns(some).write_parquet(gaps)
     found = applied(invoke, model, gaps, out, "--key", "id", "--on-missing", "null")
     assert found["level"].null_count() == 3
-
-
-def test_what_has_no_levels(invoke: Invoke, rows: Path, tmp_path: Path) -> None:
-    model, out = tmp_path / "m.json", tmp_path / "out.csv"
-    assert invoke("calibrate", rows, "--method", "platt", "-q", "-o", model).code == 0
-    said = invoke("apply", model, rows, "--add-level", "-o", out)
-    assert said.code == 2 and "no uncertainty levels" in said.stderr
-    assert invoke("boundary", rows, "--fpr", "0.2", "--method", "st", "-q", "-o", model).code == 0
+    assert invoke("boundary", rows, "--fpr 0.2 --method st -q -o", model).code == 0
     assert applied(invoke, model, rows, out)["level"].unique().to_list() == [0]
-    frame = pl.read_parquet(rows).with_columns(level=1)
-    frame.write_parquet(rows)
-    said = invoke("apply", model, rows, "--add-level", "-o", out)
-    assert said.code == 2 and "'level' already" in said.stderr
+
+
+def test_what_has_no_levels(
+    invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame, tmp_path: Path
+) -> None:
+    model, platt, out = (tmp_path / name for name in ("m.json", "platt.json", "out.csv"))
+    assert invoke("calibrate", rows, "--method platt -q -o", platt).code == 0
+    assert invoke("boundary", rows, "--fpr 0.2 --method st -q -o", model).code == 0
+    taken = write(frame.with_columns(level=1), tmp_path / "taken.parquet")
+    for line, code, said in (
+        (("apply", platt, rows, "-o", out), 2, "no uncertainty levels"),
+        (("apply", model, taken, "-o", out), 2, "'level' already"),
+        (("bin", taken, "-o", out), 2, "'level' already"),
+        (("bin", gaps, "-o", out), 3, "uncertainty"),
+        (("bin", rows, "--partial", "-o", tmp_path / "a.state"), 2, "which a state has not"),
+    ):
+        invoke(*line, "--add-level").refused(code, said)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
-@pytest.mark.parametrize("budget", [[], ["--memory", "200MB", "--threads", "1"]], ids=str)
+@pytest.mark.parametrize("budget", ["", "--memory 200MB --threads 1"])
 def test_bin_writes_the_level_of_each_row(
-    invoke: Invoke,
-    rows: Path,
-    frame: pl.DataFrame,
-    tmp_path: Path,
-    suffix: str,
-    budget: list[str],
+    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path, suffix: str, budget: str
 ) -> None:
-    source, out = tmp_path / f"in.{suffix}", tmp_path / "out.parquet"
-    frame.write_csv(source) if suffix == "csv" else frame.write_parquet(source)
-    said = invoke(
-        "bin", source, "--uncertainty-bins", "4", "--add-level", "-o", out, "--json", *budget
-    )
-    assert said.code == 0, said
+    source, out = write(frame, tmp_path / f"in.{suffix}"), tmp_path / "out.parquet"
+    bins = ["bin", source, "--uncertainty-bins 4", *budget.split()]
+    said = invoke(*bins, "--add-level --json -o", out)
     assert json.loads(said.stdout)["columns_added"] == ["level"]
-    found = pl.read_parquet(out)
+    found = said.result()
     assert found.drop("level").to_dict(as_series=False) == frame.to_dict(as_series=False)
-    assert found["level"].to_list() == level_of(frame["uncertainty"].to_numpy(), 4).tolist()
-    grid = invoke("bin", source, "--uncertainty-bins", "4", "--score-bins", "1", "-o", "-")
-    counts = pl.read_csv(grid.stdout) if suffix == "csv" else pl.read_parquet(grid.stdout)
-    assert found.group_by("level").len().sort("level")["len"].to_list() == counts["count"].to_list()
+    assert found["level"].to_list() == level_of(frame["uncertainty"], 4)
+    counts = invoke(*bins, "--score-bins 1 -o", out).result()["count"].to_list()
+    assert found.group_by("level").len().sort("level")["len"].to_list() == counts
 
 
 def test_levels_within_score_bins(
     invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
     out = tmp_path / "out.csv"
-    options = ["--uncertainty-bins", "2", "--score-bins", "5", "--order", "score-uncertainty"]
-    assert invoke("bin", rows, *options, "--add-level", "-q", "-o", out).code == 0
-    grid = pl.read_csv(invoke("bin", rows, *options, "-o", "-", "--output-format", "csv").stdout)
-    found = pl.read_csv(out)["level"]
-    column = level_of(frame["score"].to_numpy(), 5)
+    bins = ["bin", rows, "--uncertainty-bins 2 --score-bins 5 --order score-uncertainty -q -o", out]
+    grid, found = invoke(*bins).result(), invoke(*bins, "--add-level").result()["level"]
+    column = pl.Series(level_of(frame["score"], 5))
     for cell in grid.iter_rows(named=True):
-        inside = (found == cell["uncertainty_bin"]) & pl.Series(column == cell["score_bin"])
+        inside = (found == cell["uncertainty_bin"]) & (column == cell["score_bin"])
         assert inside.sum() == cell["count"]
 
 
-def test_rows_without_a_value_have_no_level_and_states_no_rows(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
+def test_rows_without_uncertainties(
+    invoke: Invoke, gaps: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
-    out, gaps = tmp_path / "out.csv", tmp_path / "gaps.parquet"
-    some = pl.when(pl.col("id") < 3).then(None).otherwise("uncertainty").alias("uncertainty")
-    frame.with_columns(some).write_parquet(gaps)
-    assert invoke("bin", gaps, "--add-level", "-o", out).code == 3
-    said = invoke("bin", gaps, "--add-level", "--on-missing", "drop", "-o", out)
-    assert said.code == 0 and "3 of 600 rows" in said.stderr
-    assert pl.read_csv(out)["level"].null_count() == 3
-    assert invoke("bin", rows, "--add-level", "--partial", "-o", tmp_path / "a.state").code == 2
-    frame.with_columns(level=1).write_parquet(gaps)
-    said = invoke("bin", gaps, "--add-level", "-o", out)
-    assert said.code == 2 and "'level' already" in said.stderr
+    out, rows = tmp_path / "out.csv", write(frame.drop("uncertainty"), tmp_path / "rows.csv")
+    dropped = invoke("bin", gaps, "--add-level --on-missing drop -o", out)
+    dropped.succeeded("3 of 600 rows")
+    assert dropped.result()["level"].null_count() == 3
+    alone = invoke("bin", rows, "--add-level", "-o", out)
+    alone.succeeded("no column 'uncertainty'")
+    assert alone.result()["level"].unique().to_list() == [0]
     assert ck.bin(frame, add_level=True)["level"].max() == 2
 
 
-def test_rows_without_uncertainties_are_of_one_level(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+def test_levels_by_the_edges_of_a_boundary_on_tied_uncertainties(
+    invoke: Invoke, tmp_path: Path
 ) -> None:
-    out, rows = tmp_path / "out.csv", tmp_path / "rows.csv"
-    frame.drop("uncertainty").write_csv(rows)
-    said = invoke("bin", rows, "--add-level", "-o", out)
-    assert said.code == 0 and "no column 'uncertainty'" in said.stderr
-    assert pl.read_csv(out)["level"].unique().to_list() == [0]
+    model, out = tmp_path / "m.json", tmp_path / "out.csv"
+    tied = {"score": range(20), "uncertainty": [1.0] * 15 + [2.0] * 5, "label": [0, 1] * 10}
+    rows = write(pl.DataFrame(tied).with_columns(pl.col("score") / 20), tmp_path / "rows.csv")
+    fit = "--recall 0.5 --method exact --uncertainty-bins 3 --folds 0 -o"
+    assert invoke("boundary", rows, fit, model).result()["uncertainty_edges"] == [1.0, 1.0]
+    given = ["bin", rows, "--add-level -o", out, "--uncertainty-edges"]
+    assert invoke(*given, model).result()["level"].to_list() == [2] * 20
+    for text in ("[2, 1]", "[]", '["a"]', "[1e999]"):
+        (tmp_path / "edges.json").write_text(text)
+        invoke(*given, tmp_path / "edges.json").refused(2, "edges of uncertainty levels")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -35,75 +34,62 @@ def rows(size: int = 900) -> pl.DataFrame:
 def test_a_threshold_is_a_column_of_decisions(
     options: list[str], tmp_path: Path, invoke: Invoke
 ) -> None:
-    path, out = write(rows(), tmp_path / "rows.parquet"), tmp_path / "m.json"
-    line = ["evaluate", path, *options, "-q", "-o", out]
-    thresholds = ["--threshold", "0.50", "--threshold", ".25"]
-    assert invoke(*line, *thresholds).code == 0
-    found = json.loads(out.read_text())
+    line = ["evaluate", write(rows(), tmp_path / "rows.parquet"), *options]
+    line += ["-q -o", tmp_path / "m.json"]
+    found = invoke(*line, "--threshold 0.50 --threshold .25").result()
     assert set(found["metrics"]) == {"score", *NAMES}
     for name in NAMES:
-        assert invoke(*line, "--decision", name).code == 0
-        column = json.loads(out.read_text())
+        column = invoke(*line, "--decision", name).result()
         for part in ("metrics", "intervals"):
             assert found[part][name] == column[part][name]
 
 
 def test_counts_by_hand_gates_and_the_table(tmp_path: Path, invoke: Invoke) -> None:
-    frame = rows()
-    path, out = write(frame, tmp_path / "rows.csv"), tmp_path / "m.json"
+    frame, out, page = rows(), tmp_path / "m.json", tmp_path / "r.html"
+    path = write(frame, tmp_path / "rows.csv")
     line = ["evaluate", path, "--threshold", "0.50,.25", "-o", out]
-    assert invoke(*line, "-q").code == 0
-    found = json.loads(out.read_text())["metrics"]
+    found = invoke(*line, "-q --report", page).result()["metrics"]
     label = frame["label"].to_numpy() == 1
     for name, value in NAMES.items():
         taken = frame["score"].to_numpy() >= np.float32(value)
         own = found[name]["all"]
         assert (own["tp"], own["fp"]) == ((taken & label).sum(), (taken & ~label).sum())
         assert own["precision"] == pytest.approx((taken & label).sum() / taken.sum())
-    bound = found["threshold:0.50"]["all"]["precision"] + 1e-9
-    failed = invoke(*line, "--fail-if", f"threshold:0.50/precision<{bound}")
-    assert failed.code == 1
-    assert invoke("gate", out, "--fail-if", f"threshold:0.50/all/precision<{bound}").code == 1
-    assert invoke("gate", out, "--fail-if", f"threshold:0.50/precision>{bound}").code == 0
-    page = tmp_path / "r.html"
-    assert invoke(*line, "-q", "--report", page).code == 0
     assert "threshold:0.50" in page.read_text()
+    bound = found["threshold:0.50"]["all"]["precision"] + 1e-9
+    assert invoke(*line, f"--fail-if threshold:0.50/precision<{bound}").code == 1
+    assert invoke("gate", out, f"--fail-if threshold:0.50/all/precision<{bound}").code == 1
+    assert invoke("gate", out, f"--fail-if threshold:0.50/precision>{bound}").code == 0
 
 
 def test_the_same_from_states_little_memory_and_python(tmp_path: Path, invoke: Invoke) -> None:
-    frame = rows(1200)
-    path, out = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
-    options = ["--threshold", "0.50,.25"]
-    whole = invoke("evaluate", path, *options, "-q", "-o", out).result()
-    states = []
-    for number, part in enumerate(frame.iter_slices(500)):
-        shard = write(part, tmp_path / f"{number}.parquet")
-        states.append(tmp_path / f"{number}.state")
-        line = ["evaluate", shard, *options, "--partial", "-q", "-o", states[-1]]
-        assert invoke(*line).code == 0
-    merged = tmp_path / "merged.json"
-    assert invoke("merge", *states, "-q", "-o", merged).code == 0
-    assert merged.read_bytes() == out.read_bytes()
+    frame, merged = rows(1200), tmp_path / "merged.json"
+    line = ["evaluate", write(frame, tmp_path / "rows.parquet"), "--threshold 0.50,.25 -q"]
+    whole = invoke(*line, "-o", tmp_path / "m.json").result()
+    states = [tmp_path / f"{number}.state" for number in range(3)]
+    for state, part in zip(states, frame.iter_slices(500), strict=True):
+        shard = write(part, tmp_path / "shard.parquet")
+        assert invoke("evaluate", shard, line[2], "--partial -o", state).code == 0
+    assert invoke("merge", *states, "-q -o", merged).result() == whole
+    assert merged.read_bytes() == (tmp_path / "m.json").read_bytes()
     metrics: Any = ck.evaluate(frame, threshold=["0.50", ".25"])
     assert metrics.as_dict() == whole
     assert "threshold:0.25" in ck.evaluate(frame, threshold=0.25).metrics
     with little_memory(300) as budget:
-        assert invoke("evaluate", path, *options, *budget, "-q", "-o", merged).code == 0
-    assert (
-        json.loads(merged.read_text())["metrics"]["threshold:0.50"]
-        == (whole["metrics"]["threshold:0.50"])
-    )
+        small = invoke(*line, *budget, "-o", merged).result()
+    assert small["metrics"]["threshold:0.50"] == whole["metrics"]["threshold:0.50"]
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--threshold", "high"], "--threshold is 'high'; expected a number"),
-        (["--threshold", "nan"], "--threshold is 'nan'; expected a number"),
-        (["--threshold", "0.5", "--probs", "p_*"], "--threshold goes with a score"),
+        ("--threshold high", "--threshold is 'high'; expected a number"),
+        ("--threshold nan", "--threshold is 'nan'; expected a number"),
+        ("--threshold 0.5 --probs p_*", "--threshold goes with a score"),
     ],
 )
-def test_what_is_no_threshold(
-    options: list[str], said: str, tmp_path: Path, invoke: Invoke
+def test_what_is_no_threshold_is_refused(
+    options: str, said: str, tmp_path: Path, invoke: Invoke
 ) -> None:
-    invoke("evaluate", write(rows(), tmp_path / "rows.parquet"), *options).refused(2, said)
+    path = write(rows(), tmp_path / "rows.parquet")
+    invoke("evaluate", path, options).refused(2, said)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 import numpy as np
-import polars as pl
 import pytest
 from msgspec.structs import replace
 
@@ -17,12 +17,21 @@ import calibkit as ck
 from calibkit.bins.binning import GridTable, fit_grid
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
-from calibkit.errors import DataError, InfeasibleError
+from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary import choice
-from calibkit.methods.boundary.choice import LEVELS, candidates, choose_method, fit_choice, margins
-from calibkit.methods.boundary.result.figures import Judged, cross_validate
-from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
+from calibkit.methods.boundary.choice import (
+    EVERY_LEVELS,
+    LEVELS,
+    candidates,
+    choose_levels,
+    choose_method,
+    fit_choice,
+    marginal_prices,
+    margins,
+)
+from calibkit.methods.boundary.result.figures import cross_validate
+from calibkit.methods.boundary.result.fit import FittedBoundary, delivered, fit_boundary
 from calibkit.methods.boundary.result.parts import GapFigures
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
@@ -41,10 +50,13 @@ def rows(size: int, kind: str, *, seed: int = 0) -> ScoreRows:
     """Rows whose uncertainty is noise, lowers the log-odds, or tells by steps whom to believe."""
     rng = np.random.default_rng(seed)
     z, uncertainty = rng.normal(-1, 1.5, size), rng.random(size)
+    if kind == "thirds":
+        uncertainty = np.floor(3 * uncertainty)
     truth = {
         "noise": z,
         "smooth": z + 1.5 - 3 * uncertainty,
         "steps": np.where((5 * uncertainty).astype(int) % 2 == 0, z, -2.5),
+        "thirds": z + 1.5 - uncertainty,
     }[kind]
     label = (rng.random(size) < 1 / (1 + np.exp(-truth))).astype(np.uint8)
     return score_rows(1 / (1 + np.exp(-z)), label, uncertainty, scale="probability")
@@ -64,17 +76,12 @@ def test_noise_gets_no_levels_steps_get_levels_and_a_slope_a_surface(goal: dict[
 def test_the_choice_is_the_simplest_within_an_error_of_the_best() -> None:
     for kind in ("noise", "smooth", "steps"):
         fitted = choose(rows(5000, kind), precision="0.7")
-        seen = fitted.model.fit.candidates
-        assert isinstance(seen, list)
+        seen: Any = fitted.model.fit.candidates
         assert [one.method for one in seen] == ["st", "logistic", *["exact"] * len(LEVELS)]
         assert [one.uncertainty_bins for one in seen] == [1, 100, *LEVELS]
         running = [one for one in seen if one.within_bound]
-        most = max(float(one.recall_at_bound) for one in running)  # type: ignore[arg-type]
-        eligible = [
-            one
-            for one in running
-            if most - one.recall_at_bound <= one.at_bound_standard_error  # type: ignore[operator]
-        ]
+        most = max(one.recall_at_bound for one in running)
+        eligible = [o for o in running if most - o.recall_at_bound <= o.at_bound_standard_error]
         first = next(one for one in eligible if one.gap <= one.gap_standard_error)
         assert first.method == fitted.model.method
         assert min(one.gap for one in eligible) == 0.0
@@ -83,49 +90,45 @@ def test_the_choice_is_the_simplest_within_an_error_of_the_best() -> None:
 @pytest.mark.parametrize("goal", [{"precision": "0.7"}, {"fpr": "0.1"}, {"capacity": "0.2"}])
 @pytest.mark.parametrize("method", ["st", "exact", "logistic"])
 def test_a_cut_is_moved_to_where_the_bound_just_holds(goal: dict[str, str], method: str) -> None:
+    """By rows: the most that any cut of the log-odds above the threshold of a row's fold finds."""
     summary = summarise(rows(6000, "smooth"), BoundaryOptions(method=method, **goal))
-    asked, planned = summary.aim()[1], summary.planned
-    dealt = summary.deal(AS_THEY_ARE)
-    checked = cross_validate(dealt, planned, asked)
+    asked, dealt = summary.aim()[1], summary.deal(AS_THEY_ARE)
+    checked = cross_validate(dealt, summary.planned, asked)
     found = margins(dealt, checked, probability=True)
     limits = np.array([checked.found[fold].thresholds for fold in range(5)])
-    taken = dealt.score >= limits[dealt.part, dealt.level]
-    assert np.array_equal(found.taken(0), taken) and not found.taken(None).any()
-    seen = np.array([checked.folds[fold][2:4] for fold in range(5)])
-    assert np.array_equal(found.above[:, :, found.above.shape[2] // 2], seen.T)
-    # By rows: the most that any cut of the log-odds above the threshold of a row's fold finds.
+    limit = limits[dealt.part, dealt.level]
+    assert np.array_equal(found.taken(0), dealt.score >= limit) and not found.taken(None).any()
     slope = np.ones_like(limits)
     for fold, boundary in checked.found.items():
         if boundary.surface is not None:
             slope[fold] = boundary.surface.lines()[:, 1]
-    logit = np.log(dealt.score / (1 - dealt.score))
-    limit = np.log(limits / (1 - limits))[dealt.part, dealt.level]
-    order = np.argsort(-slope[dealt.part, dealt.level] * (logit - limit), kind="stable")
-    selected, hits = np.cumsum(dealt.count[order]), np.cumsum(dealt.positive[order])
-    bound = float(*goal.values())
-    figure = {
-        "precision": hits >= bound * selected,
-        "fpr": selected - hits <= bound * (6000 - hits[-1]),
-        "capacity": selected <= bound * 6000,
-    }[next(iter(goal))]
-    (counted, found_hits), cut = found.move(asked)  # type: ignore[arg-type]
+    margin = np.log(dealt.score / (1 - dealt.score)) - np.log(limit / (1 - limit))
+    order = np.argsort(-slope[dealt.part, dealt.level] * margin, kind="stable")
+    every = np.cumsum(dealt.count[order]), np.cumsum(dealt.positive[order])
+    (counted, hits), cut = found.move(asked)  # type: ignore[arg-type]
     assert cut is not None
-    assert found_hits.sum() == pytest.approx(hits[figure].max(), rel=0.01)
-    met = {
-        "precision": found_hits.sum() / counted.sum(),
-        "fpr": (counted - found_hits).sum() / (6000 - hits[-1]),
-        "capacity": counted.sum() / 6000,
-    }[next(iter(goal))]
-    assert met == pytest.approx(bound, abs=0.002)  # rows of no positive are left where they are
-    assert met >= bound - 1e-12 if "precision" in goal else met <= bound + 1e-12
+    ((name, text),) = goal.items()
+
+    def figure(selected: Any, hits: Any) -> Any:
+        return {
+            "precision": hits / selected,
+            "fpr": (selected - hits) / (6000 - every[1][-1]),
+            "capacity": selected / 6000,
+        }[name]
+
+    bound, reached = float(text), figure(counted.sum(), hits.sum())
+    sign = 1 if name == "precision" else -1
+    most = every[1][sign * figure(*every) >= sign * bound].max()
+    assert hits.sum() == pytest.approx(most, rel=0.01)
+    assert reached == pytest.approx(bound, abs=0.002)  # rows of no positive are left where they are
+    assert sign * reached >= sign * bound - 1e-12
 
 
-@pytest.mark.parametrize("kind", ["noise", "smooth", "steps"])
+@pytest.mark.parametrize("kind", ["noise", "smooth", "steps", "thirds"])
 def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
     data = rows(3000, kind)
     found = choose(data, precision="0.7").model
-    options = found.provenance.options if found.provenance else {}
-    assert options["method"] == "auto"
+    assert found.provenance is not None and found.provenance.options["method"] == "auto"
     alone = BoundaryOptions(precision="0.7", method=found.method)
     if found.method == "exact":
         alone = dataclasses.replace(alone, uncertainty_bins=found.levels)
@@ -133,21 +136,13 @@ def test_the_model_is_that_of_the_chosen_method(kind: str) -> None:
     found.fit.candidates = msgspec.UNSET
     found.provenance = direct.provenance = None
     assert found.to_json() == direct.to_json()
+    assert kind != "thirds" or (found.method, found.levels) == ("logistic", 3)
 
 
-@pytest.mark.parametrize("options", [{"groups": "user"}, {"time": "day"}, {"folds": 3}])
-def test_folds_of_any_kind(options: dict[str, object]) -> None:
-    import polars as pl
-
-    from calibkit.columns.rows import RowFinder
-
-    data = rows(2000, "steps")
-    others = pl.DataFrame({"user": np.arange(2000) // 3, "day": np.arange(2000)})
-    where = RowFinder(open_source([str(ROOT / "sample_data" / "calib.parquet")]))
-    data = replace(data, others=others, finder=where)
-    found = choose(data, precision="0.6", **options).model
-    assert found.fit.candidates
-    assert found.fit.cross_validated is not None
+def test_where_nothing_is_selected_no_difference_has_an_error() -> None:
+    data = score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 20 + [2.0] * 20)
+    for one in choose_method(data, BoundaryOptions(precision="0.9")).seen:
+        assert one.recall_at_bound == one.at_bound_standard_error == 0.0
 
 
 def test_candidates_follow_the_chosen_one_by_their_worth() -> None:
@@ -161,99 +156,50 @@ def test_candidates_follow_the_chosen_one_by_their_worth() -> None:
         assert len({*gaps}) > 3
 
 
-def test_where_nothing_is_selected_no_difference_has_an_error() -> None:
-    data = score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 20 + [2.0] * 20)
-    seen = choose_method(data, BoundaryOptions(precision="0.9")).seen
-    assert [one.recall_at_bound for one in seen] == [0.0] * len(seen)
-    assert [one.at_bound_standard_error for one in seen] == [0.0] * len(seen)
-    summary = summarise(data, BoundaryOptions(method="st", precision="0.9"))
-    assert choice.Judge(summary.aim()[1], summary).error_at_bound(None, None) == 0.0
-
-
-def test_a_fold_without_positives_is_worth_what_its_rows_cost() -> None:
-    summary = summarise(rows(500, "smooth"), BoundaryOptions(method="st", precision="0.7"))
-    judge = choice.Judge(summary.aim()[1], summary)
-    assert judge.worth(Judged(10, 0, 4, 0)) == -4 * judge.price < 0
-
-
-def test_a_surface_has_a_level_for_each_uncertainty_there_is() -> None:
-    data = rows(600, "smooth")
-    assert data.uncertainty is not None
-    few = replace(data, uncertainty=np.floor(3 * data.uncertainty))
-    found = choose_method(few, BoundaryOptions(precision="0.7"))
-    (own,) = [one for one in found.ranked if one.planned.method.surface]
-    assert own.levels is not None and own.levels.count == own.tally.levels == 3
-
-
 def test_the_spread_is_the_range_of_the_middle_half_of_all_rows() -> None:
     """Of 8 rows the second lies at 30, the sixth at 7."""
-    tally = count_rows(
-        np.array([40.0, 30, 20, 10, 8, 7, 2, 1]),
-        np.zeros(8, np.uint16),
-        np.arange(8, dtype=np.uint8) % 2,
-        1,
-    )
+    score, level = np.array([40.0, 30, 20, 10, 8, 7, 2, 1]), np.zeros(8, np.uint16)
+    tally = count_rows(score, level, np.arange(8, dtype=np.uint8) % 2, 1)
     assert choice._spread(tally, tally.score) == 23.0
 
 
 def test_weights_are_rows() -> None:
     data = rows(1500, "steps")
-    weight = (np.arange(1500) % 3).astype(float)
-    assert data.uncertainty is not None and data.label is not None
-    twice = replace(
-        data,
-        score=np.repeat(data.score, weight.astype(int)),
-        uncertainty=np.repeat(data.uncertainty, weight.astype(int)),
-        label=np.repeat(data.label, weight.astype(int)),
-    )
-    weighted = replace(data, weight=weight)
+    weight = np.arange(1500) % 3
+    columns = ("score", "uncertainty", "label")
+    twice = replace(data, **{name: np.repeat(getattr(data, name), weight) for name in columns})
+    weighted = replace(data, weight=weight.astype(float))
     one, two = choose(weighted, precision="0.6").model, choose(twice, precision="0.6").model
     assert one.fit.candidates == two.fit.candidates
     fractions = choose(replace(data, weight=weight / 3 + 0.1), precision="0.6").model
     assert fractions.fit.candidates
 
 
+def tried(data: object, **options: object) -> list[tuple[str, int]]:
+    plans = candidates(data, BoundaryOptions(precision="0.6", **options))  # type: ignore[arg-type]
+    return [(planned.method.name, planned.levels) for planned in plans]
+
+
 def test_what_is_tried() -> None:
     data = rows(300, "noise")
-
-    def names(data: object, **options: object) -> list[tuple[str, int]]:
-        plans = candidates(data, BoundaryOptions(precision="0.6", **options))  # type: ignore[arg-type]
-        return [(planned.method.name, planned.levels) for planned in plans]
-
     every = [("st", 1), ("logistic", 100), *(("exact", levels) for levels in LEVELS)]
-    assert names(data) == every
-    assert names(data, uncertainty_bins=4) == [("st", 4), ("logistic", 4), ("exact", 4)]
-    assert names(data, uncertainty_bins=1) == [("st", 1)]
-    assert names(replace(data, uncertainty=None)) == [("st", 1)]
-    assert ("logistic", 100) not in names(data, score_bins=5)
+    assert tried(data) == every
+    assert tried(data, uncertainty_bins=4) == [("st", 4), ("logistic", 4), ("exact", 4)]
+    assert tried(data, uncertainty_bins=1) == [("st", 1)]
+    assert tried(replace(data, uncertainty=None)) == [("st", 1)]
+    assert ("logistic", 100) not in tried(data, score_bins=5)
     infinite = replace(data, score=np.where(data.score > 0.9, np.inf, data.score))
     infinite = replace(infinite, options=dataclasses.replace(data.options, scale="raw"))
-    assert ("logistic", 100) not in names(infinite)
+    assert ("logistic", 100) not in tried(infinite)
     assert choose(infinite, precision="0.6").model.method in ("st", "exact")
-
-
-@pytest.mark.parametrize(
-    ("order", "bins", "tried"),
-    [
-        ("score-uncertainty", 4, ["st", "exact"]),
+    calib = open_source([str(ROOT / "sample_data" / "calib.parquet")])
+    for order, bins, methods in (
+        ("score-uncertainty", 4, ["st", "exact"]),  # whose score bins the levels share
         ("uncertainty-score", 4, ["exact"]),
         ("uncertainty-score", 2, ["exact"]),
-    ],
-)
-def test_of_a_grid_of_shared_score_bins_a_single_threshold_is_tried(
-    order: Any, bins: int, tried: list[str]
-) -> None:
-    grid = fit_grid(rows(50, "noise"), 2, bins, order=order)
-    table = GridTable(grid, {}, "", open_source([str(ROOT / "sample_data" / "calib.parquet")]))
-    plans = candidates(table, BoundaryOptions(precision="0.6"))
-    assert [planned.method.name for planned in plans] == tried
-
-
-@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
-def test_score_bins(strategy: str) -> None:
-    found = choose(rows(2000, "steps"), precision="0.6", score_bins=20, strategy=strategy).model
-    assert found.fit.candidates and found.method in ("st", "exact")
-    assert fit_grid(rows(50, "noise"), 2, 3) is not None
+    ):
+        grid = fit_grid(rows(50, "noise"), 2, bins, order=order)
+        assert [name for name, _ in tried(GridTable(grid, {}, "", calib))] == methods
 
 
 def test_over_score_bins_the_best_single_threshold_is_that_of_the_rows() -> None:
@@ -276,12 +222,19 @@ def test_without_folds_the_simplest_is_taken_that_meets_the_bound() -> None:
 
 
 def test_what_no_candidate_can_do() -> None:
-    bad = score_rows([0.9, 0.1] * 20, [0, 1] * 20, [1.0, 2.0] * 20)
+    same = [0.5] * 40
     with pytest.raises(InfeasibleError):
-        choose(score_rows([0.5] * 40, [0, 0, 0, 1] * 10, [1.0] * 40), precision="0.9")
-    assert choose(bad, precision="0.9").model.method == "exact"
+        choose(score_rows(same, [0, 0, 0, 1] * 10, [1.0] * 40), precision="0.9")
     with pytest.raises(DataError, match="no positive row"):
-        choose(score_rows([0.5] * 40, [0] * 40, [1.0] * 40), precision="0.9")
+        choose(score_rows(same, [0] * 40, [1.0] * 40), precision="0.9")
+    bad = score_rows([0.9, 0.1] * 20, [0, 1] * 20, [1.0, 2.0] * 20)
+    assert choose(bad, precision="0.9").model.method == "exact"
+    with pytest.raises(InfeasibleError):
+        choose_levels(bad, BoundaryOptions(fpr="0", method="st"))
+    few = score_rows(score=[0.1, 0.9], label=[0, 1], uncertainty=[1.0, 2.0])
+    for data in (few, replace(bad, uncertainty=None)):
+        found = choose_levels(data, BoundaryOptions(precision="0.5", method="exact"))
+        assert found.summary.planned.levels == 1
 
 
 def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,22 +242,20 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = choose(data, precision="0.6").model
     monkeypatch.setattr(choice, "ENOUGH", 2000)
     some = choose(data, precision="0.6").model
-    assert isinstance(whole.fit.candidates, list) and isinstance(some.fit.candidates, list)
+    assert isinstance(some.fit.candidates, list)
     assert some.fit.candidates != whole.fit.candidates
     # The boundary is that of all rows; what to expect of it, of those drawn, which says so.
     fixed = BoundaryOptions(precision="0.6", method=some.method, uncertainty_bins=some.levels)
     alone = fit_boundary(data, fixed).model
-    assert (some.score_thresholds, some.fit.in_sample) == (
-        alone.score_thresholds,
-        alone.fit.in_sample,
-    )
-    assert whole.fit.cross_validated is not None and whole.fit.validated_on[0] == 6000
+    assert some.score_thresholds == alone.score_thresholds
+    assert some.fit.in_sample == alone.fit.in_sample
+    assert whole.fit.validated_on[0] == 6000
     seen = some.fit.cross_validated
     assert seen is not None and (seen.rows, seen.positives) == some.fit.validated_on
     assert isinstance(seen.rows, int) and 1900 < seen.rows < 2100
     own = (some.method, some.levels, seen.precision, seen.recall)
-    candidates = some.fit.candidates
-    assert own in [(c.method, c.uncertainty_bins, c.precision, c.recall) for c in candidates]
+    judged = [(c.method, c.uncertainty_bins, c.precision, c.recall) for c in some.fit.candidates]
+    assert own in judged
     assert f"(cross-validated on {seen.rows:,} of the rows)" in expectation(some)
     counts = alert_counts(some)
     assert counts is not None and counts[0] / counts[1] == pytest.approx(seen.precision)
@@ -314,10 +265,9 @@ def test_of_many_rows_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_segments_within_a_gap_are_validated_on_all_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(choice, "ENOUGH", 300)
     data = rows(900, "steps")
-    frame = pl.DataFrame(
-        {"score": data.score, "uncertainty": data.uncertainty, "label": data.labels}
-    ).with_columns(s=pl.int_range(900) % 2)
-    seen = ck.fit_boundary(frame, precision=0.6, by="s", max_gap="recall:0.2").fit
+    given = {"score": data.score, "uncertainty": data.uncertainty, "label": data.labels}
+    by = [*"ab"] * 450
+    seen = ck.fit_boundary(**given, precision=0.6, by=by, max_gap="recall:0.2").fit
     assert isinstance(seen.gap, GapFigures) and seen.gap.cross_validated is not None
     assert seen.cross_validated is not None and seen.validated_on == (900, seen.positives)
     assert seen.cross_validated.rows is msgspec.UNSET
@@ -329,3 +279,57 @@ def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
     choice = choose_method(data, BoundaryOptions(precision="0.5", prevalence="0.1"))
     assert sum(one.within_bound for one in choice.seen) > 2
     assert choice.ranked[0].planned.method.name == "logistic"
+
+
+@pytest.mark.few(4)
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"precision": "0.6"},
+        {"recall": "0.3"},
+        {"fpr": "0.05"},
+        {"capacity": "0.1"},
+        {"maximize": "f1"},
+        {"minimize": "cost:1,2"},
+    ],
+    ids=str,
+)
+def test_the_fewest_levels_within_one_standard_error_of_the_best(target: dict[str, str]) -> None:
+    data, wanted = rows(3_000, "steps", seed=5), BoundaryOptions(method="exact", **target)
+    found = delivered(choose_levels(data, wanted), wanted)
+    single = summarise(data, dataclasses.replace(wanted, uncertainty_bins=1))
+    (price,) = marginal_prices(single, single.aim()[1])
+    worth, error, models = {}, {}, {}
+    for levels in EVERY_LEVELS:
+        fitted = fit_boundary(data, dataclasses.replace(wanted, uncertainty_bins=levels))
+        models[levels], checked = fitted.model, fitted.model.fit.cross_validated
+        assert checked is not None
+        if wanted.target.bound is None:
+            sign = -1 if "minimize" in target else 1
+            worth[levels], error[levels] = sign * checked.objective_value, checked.standard_error
+            continue
+        folds = np.array(fitted.folds)
+        gains = folds[:, 3] - price * folds[:, 2]
+        worth[levels] = gains.sum() / folds[:, 1].sum()
+        error[levels] = (gains / folds[:, 1]).std(ddof=1) / np.sqrt(len(folds))
+        assert checked.recall == folds[:, 3].sum() / folds[:, 1].sum()
+    best = max(worth, key=lambda levels: worth[levels])
+    levels = found.summary.planned.levels
+    assert levels == min(k for k in worth if worth[k] >= worth[best] - error[best])
+    assert found.model.to_json() == models[levels].to_json()
+
+
+def test_a_capacity_prices_blocks_that_end_in_any_row() -> None:
+    """Seven tenths of the positives reach row 5; of it all but the two reviewed are blocked."""
+    data = score_rows(score=[6, 5, 4, 3, 2, 1], label=[1, 1, 0, 0, 1, 0])
+    counted = summarise(data, BoundaryOptions(method="st", recall="0.7", review_capacity="2"))
+    assert marginal_prices(counted, counted.aim()[1]) == (2 / 3, 1 / 3, 1 / 3)
+
+
+def test_a_number_of_levels_is_whole_or_left_to_the_rows() -> None:
+    for value, levels in (("3", 3), (np.int64(3), 3), ("auto", None)):
+        asked = BoundaryOptions(precision="0.6", method="exact", uncertainty_bins=value)
+        assert asked.levels == levels
+    for wrong in (0, 3.0, True, Decimal(3)):
+        with pytest.raises(UsageError, match="expected a whole number, at least 1, or auto"):
+            BoundaryOptions(precision="0.6", method="exact", uncertainty_bins=wrong)

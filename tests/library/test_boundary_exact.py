@@ -11,11 +11,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from calibkit.methods.boundary.problem.bounded import GOALS, RecallAtPrecision
-from calibkit.methods.boundary.problem.goals import Goal, Totals
-from calibkit.methods.boundary.solvers.prefixes import Solution, isotonic_blocks, solve
+from calibkit.methods.boundary.problem.goals import Goal, Totals, tally_totals
+from calibkit.methods.boundary.solvers.prefixes import Solution, solve
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.summaries.tally import Points, Tally, count_rows
-from tests.library.samples import BOUNDS, example, fit, score_rows, tables
+from calibkit.summaries.tally import Tally, count_rows
+from tests.library.samples import BOUNDS, example, tables
 from tests.naive import boundaries as naive
 
 THOROUGH = settings(max_examples=50)
@@ -37,10 +37,7 @@ def tally_of(table: dict[str, list[Any]], levels: int) -> Tally:
 
 
 def goal_of(tally: Tally, bounded: str, bound: str) -> Goal:
-    totals = tally.level_totals.sum(axis=0)
-    return GOALS[bounded](
-        decimal_bound(bound), Totals(int(totals[1]), int(totals[2]), tally.unit.exact)
-    )
+    return GOALS[bounded](decimal_bound(bound), tally_totals(tally))
 
 
 def every_boundary(tally: Tally) -> list[tuple[int, int]]:
@@ -53,13 +50,13 @@ def every_boundary(tally: Tally) -> list[tuple[int, int]]:
     return list(naive.every_choice(levels).values())
 
 
-def solved(tally: Tally, goal: Goal, **options: Any) -> tuple[Points, Solution]:
+def solved(tally: Tally, goal: Goal, **options: Any) -> Solution:
     points = tally.points()
     solution = solve(points, goal, **options)
     assert points.totals(solution.choice) == (solution.selected, solution.true_positives)
     for level, point in enumerate(solution.choice):
         assert point == -1 or points.offsets[level] <= point < points.ends[level]
-    return points, solution
+    return solution
 
 
 @bounded_figures
@@ -70,33 +67,23 @@ def test_the_optimum_is_that_of_enumeration(
 ) -> None:
     tally = tally_of(table, levels)
     goal = goal_of(tally, bounded, bound)
-    _, solution = solved(tally, goal)
+    solution = solved(tally, goal)
     every, positives = every_boundary(tally), goal.totals.positives
+    found, limit = (solution.selected, solution.true_positives), Fraction(bound)
     assert solution.proven
     if tally.unit.exact:
-        best = naive.best_totals(every, bounded, Fraction(bound), positives)
-        assert (solution.selected, solution.true_positives) == best
-    else:
-        assert_nearly_best(solution, goal, every, Fraction(bound))
+        assert found == naive.best_totals(every, bounded, limit, positives)
+    else:  # at the bound with a margin of 1e-12, at least as good as with twice that
+        strict = min(limit * (1 + Fraction(3, 10**12)), Fraction(1))
+        best = naive.best_totals(every, bounded, strict, positives)
+        if bounded == "precision":
+            assert found[1] >= limit * found[0] and found[1] >= best[1]
+        else:
+            assert found[1] >= limit * positives
+            assert Fraction(found[1], found[0]) >= Fraction(best[1], best[0] or 1)
     if solution.selected:
-        assert goal.met(solution.selected, solution.true_positives)
-        assert solution.ceiling == goal.value(solution.selected, solution.true_positives)
-
-
-def assert_nearly_best(
-    solution: Solution, goal: Goal, every: list[tuple[int, int]], bound: Fraction
-) -> None:
-    """Rounded weights: at the bound with a margin of 1e-12, at least as good as with twice that."""
-    positives = goal.totals.positives
-    found = (solution.selected, solution.true_positives)
-    strict = min(bound * (1 + Fraction(3, 10**12)), Fraction(1))
-    best = naive.best_totals(every, goal.bounded, strict, positives)
-    if goal.bounded == "precision":
-        assert found == (0, 0) or Fraction(found[1], found[0]) >= bound
-        assert found[1] >= best[1]
-    else:
-        assert found[1] >= bound * positives
-        assert Fraction(found[1], found[0]) >= Fraction(best[1], best[0] or 1)
+        assert goal.met(*found)
+        assert solution.ceiling == goal.value(*found)
 
 
 @bounded_figures
@@ -108,12 +95,12 @@ def test_bounds_met_with_equality_are_met(
     every = [pair for pair in every_boundary(tally) if pair[1]]
     positives = int(tally.level_totals[:, 2].sum())
     rows, hits = data.draw(st.sampled_from(every))
-    bound = Fraction(hits, rows) if bounded == "precision" else Fraction(hits, positives)
+    bound = Fraction(hits, rows if bounded == "precision" else positives)
     assume(10**9 % bound.denominator == 0)  # a decimal of nine digits
     for text in (f"{float(bound):.9f}", f"{float(bound) + 1e-9:.9f}"):
         if Fraction(text) > 1:
             continue
-        _, solution = solved(tally, goal_of(tally, bounded, text))
+        solution = solved(tally, goal_of(tally, bounded, text))
         best = naive.best_totals(every, bounded, Fraction(text), positives)
         assert (solution.selected, solution.true_positives) == best and solution.proven
 
@@ -141,7 +128,7 @@ def scaled_tallies(draw: st.DrawFn) -> Tally:
 @given(tally=scaled_tallies(), bound=bounds)
 def test_large_counts_are_compared_exactly(bounded: str, tally: Tally, bound: str) -> None:
     goal = goal_of(tally, bounded, bound)
-    _, solution = solved(tally, goal)
+    solution = solved(tally, goal)
     best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
     assert (solution.selected, solution.true_positives) == best and solution.proven
 
@@ -153,22 +140,19 @@ def test_a_search_cut_short_says_so_and_bounds_the_optimum(
 ) -> None:
     table = example(24, seed=seed, distinct=9)
     table["uncertainty"] = np.arange(24) % 3
-    if not table["label"].any():
-        table["label"][0] = 1
+    table["label"][0] |= not table["label"].any()
     tally = tally_of(table, 3)
     goal = goal_of(tally, bounded, bound)
-    _, solution = solved(tally, goal, cap=cap)
+    solution = solved(tally, goal, cap=cap)
+    found = (solution.selected, solution.true_positives)
     best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
-    value = goal.value(solution.selected, solution.true_positives)
-    optimum = goal.value(*best)
-    assert goal.met(solution.selected, solution.true_positives)
+    assert goal.met(*found)
     if bounded == "recall":
         assert solution.selected > 0
-        assert value is not None and optimum is not None
     if solution.proven:
-        assert (solution.selected, solution.true_positives) == best
+        assert found == best
     else:
-        assert (value or 0.0) <= (optimum or 0.0) <= solution.ceiling + 1e-12
+        assert (goal.value(*found) or 0.0) <= (goal.value(*best) or 0.0) <= solution.ceiling + 1e-12
         assert solution.ceiling <= 1.0
 
 
@@ -183,25 +167,15 @@ def test_no_ceiling_of_the_recall_lies_above_1() -> None:
 def test_tens_of_thousands_of_boundaries(bounded: str, seed: int, bound: str, spread: int) -> None:
     """Levels of thirty scores each: wide enough for the band and the window to leave much out."""
     rng = np.random.default_rng(seed)
-    size, levels = 90, 3
-    rate = np.sort(rng.random(size))[::-1]
-    count = rng.integers(1, 1 + spread, size)
-    tally = Tally(
-        np.arange(size, 0, -1, dtype=np.float64),
-        rng.integers(0, levels, size).astype(np.uint16),
-        count,
-        rng.binomial(count, rate),
-        levels,
-    )
+    rate, count = np.sort(rng.random(90))[::-1], rng.integers(1, 1 + spread, 90)
+    level, positive = rng.integers(0, 3, 90).astype(np.uint16), rng.binomial(count, rate)
+    tally = Tally(np.arange(90, 0, -1, dtype=np.float64), level, count, positive, 3)
     goal = goal_of(tally, bounded, bound)
-    rows, hits = np.zeros(1, np.int64), np.zeros(1, np.int64)
-    for level in range(levels):
-        own = tally.level == level
-        more = (
-            np.append(0, np.cumsum(tally.count[own])),
-            np.append(0, np.cumsum(tally.positive[own])),
-        )
-        rows, hits = np.add.outer(rows, more[0]).ravel(), np.add.outer(hits, more[1]).ravel()
+    rows, hits = np.zeros((2, 1), np.int64)
+    for own in range(3):
+        here = level == own
+        rows = np.add.outer(rows, np.append(0, np.cumsum(count[here]))).ravel()
+        hits = np.add.outer(hits, np.append(0, np.cumsum(positive[here]))).ravel()
     limit = Fraction(bound)
     if bounded == "precision":
         kept = hits * limit.denominator >= limit.numerator * rows
@@ -212,35 +186,6 @@ def test_tens_of_thousands_of_boundaries(bounded: str, seed: int, bound: str, sp
         near = np.flatnonzero(rate >= rate.max() * (1 - 1e-12))
         pairs = [(int(hits[kept][i]), int(rows[kept][i])) for i in near]
         best = max(pairs, key=lambda pair: (Fraction(*pair), pair[0]))
-    _, solution = solved(tally, goal)
+    solution = solved(tally, goal)
     assert solution.proven
     assert (solution.true_positives, solution.selected) == (best[0], abs(best[1]))
-
-
-def test_many_rows_against_the_table_over_selected_rows() -> None:
-    """Too many boundaries to enumerate: the published dynamic programme has the same optimum."""
-    table = example(3000, seed=8)
-    rows = score_rows(**table)
-    for bound in ("0.5", "0.71", "0.9"):
-        exact = fit(rows, precision=bound, score_bins=40, folds=0).model.fit.in_sample
-        table_ = fit(rows, precision=bound, score_bins=40, folds=0, method="vw-dpmt")
-        other = table_.model.fit.in_sample
-        assert (exact.selected, exact.true_positives) == (other.selected, other.true_positives)
-
-
-@given(tables(kinds=[None, "whole"]))
-def test_blocks_are_isotonic_regressions_in_falling_order(table: dict[str, list[Any]]) -> None:
-    tally = tally_of(table, 3)
-    points = tally.points()
-    blocks = isotonic_blocks(points)
-    rates = blocks.true_positives / blocks.selected
-    assert (np.diff(rates) <= 0).all()
-    everything = blocks.choice(len(rates), 3)
-    assert points.totals(everything)[1] == int(tally.positive.sum())
-    for level in range(3):
-        mine = blocks.level == level
-        exact = [
-            Fraction(int(t), int(m))
-            for t, m in zip(blocks.true_positives[mine], blocks.selected[mine], strict=True)
-        ]
-        assert exact == sorted(set(exact), reverse=True)

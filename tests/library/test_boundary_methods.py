@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.isotonic import IsotonicRegression
 
 import calibkit as ck
+from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.methods.boundary.problem.bounded import GOALS
-from calibkit.methods.boundary.problem.goals import Totals
+from calibkit.methods.boundary.problem.goals import tally_totals
 from calibkit.methods.boundary.solvers.methods import METHODS, Found
 from calibkit.methods.boundary.solvers.prefixes import Blocks, level_sets
+from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.options.boundary import BoundaryOptions
 from calibkit.summaries.tally import Tally
 from tests.cli.score_files import simulate
-from tests.library.samples import BOUNDS, tables
+from tests.library.samples import BOUNDS, score_rows, tables
 from tests.library.test_boundary_exact import tally_of
 
 LEVELS = 3
@@ -27,58 +32,46 @@ Group = tuple[float, int, int]
 
 
 def find(name: str, tally: Tally, bounded: str, bound: str, **options: Any) -> Found:
-    _, rows, positives = tally.level_totals.sum(axis=0).tolist()
-    goal = GOALS[bounded](decimal_bound(bound), Totals(rows, positives))
-    return METHODS[name].find(tally, goal, **options)
+    goal = GOALS[bounded](decimal_bound(bound), tally_totals(tally))
+    found = METHODS[name].find(tally, goal, **options)
+    if not options:
+        assert tally.selected(found.thresholds) == (found.selected, found.true_positives)
+    return found
 
 
 def groups_of(tally: Tally, level: int | None = None) -> list[Group]:
     """Return score, rows and positives by falling score, of one level or of all together."""
     own = np.full(tally.score.size, True) if level is None else tally.level == level
-    return [
-        (
-            float(score),
-            int(tally.count[own & (tally.score == score)].sum()),
-            int(tally.positive[own & (tally.score == score)].sum()),
-        )
-        for score in np.unique(tally.score[own])[::-1]
-    ]
-
-
-def prefixes(groups: list[Group]) -> list[tuple[int, int, float]]:
-    """Return rows, positives and lowest score of each prefix."""
-    return [
-        (sum(g[1] for g in groups[:k]), sum(g[2] for g in groups[:k]), groups[k - 1][0])
-        for k in range(1, len(groups) + 1)
-    ]
-
-
-def check_counts(tally: Tally, found: Found) -> None:
-    assert tally.selected(found.thresholds) == (found.selected, found.true_positives)
+    groups = []
+    for score in np.unique(tally.score[own])[::-1]:
+        here = own & (tally.score == score)
+        groups.append((float(score), int(tally.count[here].sum()), int(tally.positive[here].sum())))
+    return groups
 
 
 WHOLE = tables(kinds=(None, "whole"), most=14)
 
 
-def best_of(prefixes: list[tuple[int, int, float]], bounded: str, bound: Fraction) -> Any:
+def best_of(groups: list[Group], bounded: str, bound: Fraction) -> Any:
     """Return the best prefix that meets a bound: what counts first, then what breaks ties, its score.
 
     Under a bound on precision that is the most positives, under one on recall the best precision.
     """
-    if bounded == "precision":
-        able = [(t, -m, s) for m, t, s in prefixes if t >= bound * m and t]
-    else:
-        positives = max((t for _, t, _ in prefixes), default=0)
-        able = [(Fraction(t, m), t, s) for m, t, s in prefixes if t and t >= bound * positives]
-    return max(able, default=None)
+    positives, best, m, t = sum(hits for *_, hits in groups), None, 0, 0
+    for score, rows, hits in groups:
+        m, t = m + rows, t + hits
+        if bounded == "precision" and t and t >= bound * m:
+            best = max(best or (0,), (t, -m, score))
+        elif bounded == "recall" and t and t >= bound * positives:
+            best = max(best or (0,), (Fraction(t, m), t, score))
+    return best
 
 
 @given(WHOLE, bounds, either)
 def test_one_threshold(table: dict[str, list[Any]], bound: str, bounded: str) -> None:
     tally = tally_of(table, LEVELS)
     found = find("st", tally, bounded, bound)
-    check_counts(tally, found)
-    best = best_of(prefixes(groups_of(tally)), bounded, Fraction(bound))
+    best = best_of(groups_of(tally), bounded, Fraction(bound))
     if best is None:
         assert found.selected == 0 and np.isnan(found.thresholds).all()
         return
@@ -93,27 +86,23 @@ def test_greedy_takes_each_level_on_its_own(
 ) -> None:
     tally = tally_of(table, LEVELS)
     found = find("gmt", tally, bounded, bound)
-    check_counts(tally, found)
     if bounded == "recall":
         assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
     for level, threshold in enumerate(found.thresholds):
-        best = best_of(prefixes(groups_of(tally, level)), bounded, Fraction(bound))
+        best = best_of(groups_of(tally, level), bounded, Fraction(bound))
         assert np.isnan(threshold) if best is None else threshold == best[2]
 
 
-def naive_mist(tally: Tally, bound: Fraction, least: Fraction | None = None) -> list[float]:
-    """Return the thresholds of MIST by scikit-learn's regression, counted again on raw labels.
-
-    `least` is a number of positives to reach; the precision is bound without.
-    """
+def naive_mist(tally: Tally, bounded: str, bound: Fraction) -> list[float]:
+    """Return the thresholds of MIST by scikit-learn's regression, counted again on raw labels."""
     fitted = []
     for level in range(LEVELS):
         groups = groups_of(tally, level)
         if groups:
-            rates = [t / m for _, m, t in groups]
+            _, weight, hits = np.array(groups).T
             regression = IsotonicRegression(increasing=False)
             values = regression.fit_transform(
-                np.arange(len(groups)), rates, sample_weight=[m for _, m, _ in groups]
+                np.arange(len(groups)), hits / weight, sample_weight=weight
             )
             fitted += [(v, level, *group) for v, group in zip(values, groups, strict=True)]
     thresholds = [np.nan] * LEVELS
@@ -123,38 +112,28 @@ def naive_mist(tally: Tally, bound: Fraction, least: Fraction | None = None) -> 
         block = [f for f in left if f[0] >= left[0][0] - 1e-9]
         rows += sum(f[3] for f in block)
         hits += sum(f[4] for f in block)
-        if least is None and hits < bound * rows:
+        if bounded == "precision" and hits < bound * rows:
             break
         for _, level, score, _, _ in block:
             thresholds[level] = np.fmin(thresholds[level], score)
         left = left[len(block) :]
-        if least is not None and hits >= least:
+        if bounded == "recall" and hits >= bound * int(tally.positive.sum()):
             break
     return thresholds
 
 
-@given(WHOLE, bounds)
-def test_isotonic_blocks_enter_by_falling_rate(table: dict[str, list[Any]], bound: str) -> None:
-    tally = tally_of(table, LEVELS)
-    found = find("mist", tally, "precision", bound)
-    check_counts(tally, found)
-    expected = naive_mist(tally, Fraction(bound))
-    assert np.array_equal(found.thresholds, expected, equal_nan=True)
-
-
-@given(WHOLE, bounds)
-def test_isotonic_blocks_enter_until_the_recall_is_reached(
-    table: dict[str, list[Any]], bound: str
+@given(WHOLE, bounds, either)
+def test_isotonic_blocks_enter_by_falling_rate(
+    table: dict[str, list[Any]], bound: str, bounded: str
 ) -> None:
     tally = tally_of(table, LEVELS)
-    found = find("mist", tally, "recall", bound)
-    check_counts(tally, found)
-    wanted = Fraction(bound) * int(tally.positive.sum())
-    assert found.true_positives >= wanted
-    expected = naive_mist(tally, Fraction(0), wanted)
+    found = find("mist", tally, bounded, bound)
+    expected = naive_mist(tally, bounded, Fraction(bound))
     assert np.array_equal(found.thresholds, expected, equal_nan=True)
-    best = find("exact", tally, "recall", bound)
-    assert best.true_positives * found.selected >= found.true_positives * best.selected
+    if bounded == "recall":
+        assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
+        best = find("exact", tally, bounded, bound)
+        assert best.true_positives * found.selected >= found.true_positives * best.selected
 
 
 def test_rates_that_floats_confuse_enter_apart() -> None:
@@ -176,15 +155,10 @@ def test_a_part_left_out_takes_no_part(
 ) -> None:
     """A fit without a part is the fit on the rows of the others alone."""
     dealt = tally_of(table, LEVELS).deal(2, 7)
-    kept = dealt.part != excluded
-    others = Tally(
-        dealt.score[kept], dealt.level[kept], dealt.count[kept], dealt.positive[kept], LEVELS
-    )
+    others = dealt.where(dealt.part != excluded)
     if not others.positive.any():
         return
-    goal = GOALS["precision"](
-        decimal_bound(bound), Totals(int(others.count.sum()), int(others.positive.sum()))
-    )
+    goal = GOALS["precision"](decimal_bound(bound), tally_totals(others))
     found = METHODS[name].find(dealt, goal, excluded=excluded)
     alone = METHODS[name].find(others, goal)
     assert (found.selected, found.true_positives) == (alone.selected, alone.true_positives)
@@ -202,3 +176,24 @@ def test_a_single_threshold_on_a_grid_is_shown_by_as_many_levels_as_on_rows() ->
     assert on_grid.fit.reference.rows_per_level == [200, 200, 200]
     alone = ck.fit_boundary(frame, **options | {"uncertainty_bins": 1})
     assert (alone.uncertainty_min, alone.uncertainty_edges) == (None, [])
+
+
+@pytest.mark.parametrize("order", ["uncertainty-score", "score-uncertainty"])
+@pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
+def test_rows_dealt_one_by_one_add_up_to_the_cells(order: str, strategy: str) -> None:
+    random = np.random.default_rng(1)
+    score = np.round(random.random(400), 2)
+    label = (random.random(400) < score).astype(np.uint8)
+    # Eighths, some of them odd: exact, and still not rows that could be dealt as counts.
+    weights = (1 + random.integers(0, 16, 400)) / 8
+    rows = score_rows(score, label, np.round(random.random(400), 1), weights)
+    bins = {"uncertainty_bins": 3, "score_bins": 8, "order": order, "strategy": strategy}
+    problem = summarise(rows, BoundaryOptions(precision="0.5", method="exact", folds=4, **bins))
+    dealt = problem.deal(AS_THEY_ARE)
+    assert set(dealt.part.tolist()) == {0, 1, 2, 3}
+    found, expected = Counter[Any](), Counter[Any]()
+    for tally, cells in ((dealt, found), (problem.tally, expected)):
+        for k, cell in enumerate(zip(tally.score.tolist(), tally.level.tolist(), strict=True)):
+            cells[cell, "rows"] += tally.count[k] * tally.unit.size
+            cells[cell, "positives"] += tally.positive[k] * tally.unit.size
+    assert +found == +expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from calibkit.errors import UsageError
 from calibkit.measures import decisions
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.metrics import IntervalOptions, intervals, method
+from calibkit.measures.result import Interval
 from calibkit.measures.views import Sample
 from calibkit.numerics.confusion import MEASURES, OBJECTIVES, Cells
 from calibkit.options.evaluate import EvaluateOptions
@@ -40,10 +42,6 @@ def weigh(*values: float) -> Callable[[np.ndarray, np.ndarray], float]:
     return mean
 
 
-def gmean(label: np.ndarray, taken: np.ndarray) -> float:
-    return math.prod(oracle.recall_score(label, taken, pos_label=k) for k in (0, 1)) ** 0.5
-
-
 ORACLES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "selected_share": lambda label, taken: taken.mean(),
     "accuracy": oracle.accuracy_score,
@@ -51,22 +49,20 @@ ORACLES: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
     "balanced_accuracy": oracle.balanced_accuracy_score,
     "precision": oracle.precision_score,
     "recall": oracle.recall_score,
-    "specificity": lambda label, taken: oracle.recall_score(label, taken, pos_label=0),
+    "specificity": partial(oracle.recall_score, pos_label=0),
     "fpr": lambda label, taken: 1 - oracle.recall_score(label, taken, pos_label=0),
-    "npv": lambda label, taken: oracle.precision_score(label, taken, pos_label=0),
+    "npv": partial(oracle.precision_score, pos_label=0),
     "f1": oracle.f1_score,
-    "fbeta": lambda label, taken: oracle.fbeta_score(label, taken, beta=2),
+    "fbeta": partial(oracle.fbeta_score, beta=2),
     "jaccard": oracle.jaccard_score,
     "mcc": oracle.matthews_corrcoef,
     "kappa": oracle.cohen_kappa_score,
-    "gmean": gmean,
+    "gmean": lambda label, taken: math.prod(oracle.recall_score(label, taken, average=None)) ** 0.5,
     "fowlkes_mallows": lambda label, taken: math.sqrt(
         oracle.precision_score(label, taken) * oracle.recall_score(label, taken)
     ),
-    "youden": lambda label, taken: oracle.balanced_accuracy_score(label, taken, adjusted=True),
-    "informedness": lambda label, taken: oracle.balanced_accuracy_score(
-        label, taken, adjusted=True
-    ),
+    "youden": partial(oracle.balanced_accuracy_score, adjusted=True),
+    "informedness": partial(oracle.balanced_accuracy_score, adjusted=True),
     "lift": lambda label, taken: oracle.precision_score(label, taken) / label.mean(),
     "utility": weigh(1.0, -0.5, -2.0, 0.1),
     "cost": weigh(0.0, 5.0, 1.0, 0.0),
@@ -86,17 +82,26 @@ def confusion_in(
     return confusion_of(sample, "d", "all", settings or Settings())
 
 
+def intervals_of(found: Confusion) -> dict[str, Interval]:
+    return intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+
+
 @cells_given
-def test_values_are_those_of_scikit_learn(cells: tuple[int, int, int, int]) -> None:
+def test_values_and_slopes_are_those_of_other_definitions(cells: tuple[int, ...]) -> None:
+    """Values are scikit-learn's, slopes the quotients of differences."""
     assert ORACLES.keys() == MEASURES.keys()
     found = confusion_in(*cells)
-    values = decisions.compute(found, NAMES)
     label, taken = found.sample.label, found.sample.score
-    for text, value in values.items():
-        name = text.partition(":")[0]
+    for text, value in decisions.compute(found, NAMES).items():
+        name, _, rest = text.partition(":")
         assert value == pytest.approx(ORACLES[name](label, taken), rel=1e-12, abs=1e-15), name
         low, high = MEASURES[name].bounds
         assert low <= value <= high
+        slopes = MEASURES[name].slopes(cells, *(float(x) for x in rest.split(",") if x))
+        for place, slope in enumerate(slopes):
+            step = np.eye(4)[place] * 1e-5
+            up, down = (formula(text, Cells(*(cells + one)[:, None])) for one in (step, -step))
+            assert slope == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-8), (name, place)
 
 
 @given(st.tuples(*[st.integers(0, 5)] * 4))
@@ -107,42 +112,23 @@ def test_a_value_is_none_where_it_is_nothing_over_nothing(cells: tuple[int, ...]
     assert (values["youden"] is None) == (tp + fn == 0 or tn + fp == 0)
     assert (values["jaccard"] is None) == (tp + fp + fn == 0)
     assert (values["cost:5,1"] is None) == (not any(cells))
-    arrays = Cells(*(np.array([float(cell)]) for cell in cells))
     for text, value in values.items():
-        name, _, rest = text.partition(":")
-        given_ = [float(part) for part in rest.split(",") if part]
-        (many,) = MEASURES[name].formula(arrays, *given_)
+        many = formula(text, Cells(*np.array(cells, float)[:, None]))
         assert math.isfinite(many)  # where the best of several is sought, 0 / 0 counts as 0
         if value is not None:
             assert many == pytest.approx(value, rel=1e-12, abs=1e-15)
 
 
-@cells_given
-def test_slopes_are_the_quotients_of_differences(cells: tuple[int, int, int, int]) -> None:
-    for text in NAMES:
-        name, _, rest = text.partition(":")
-        given_ = [float(part) for part in rest.split(",") if part]
-        slopes = MEASURES[name].slopes(cells, *given_)
-        for place, slope in enumerate(slopes):
-            step = np.eye(4)[place] * 1e-5
-            ends = (np.array(cells) + step, np.array(cells) - step)
-            up, down = (MEASURES[name].formula(Cells(*end[:, None]), *given_)[0] for end in ends)
-            assert slope == pytest.approx((up - down) / 2e-5, rel=1e-5, abs=1e-8), (name, place)
-
-
 def test_intervals_hold_what_they_promise() -> None:
     rng = np.random.default_rng(3)
     shares, rows, draws = np.array([0.12, 0.08, 0.1, 0.7]), 600, 500
-    cells = Cells(*(shares[:, None] * 1e12))
+    truth = {text: formula(text, Cells(*(shares[:, None] * 1e12))) for text in NAMES}
     held = dict.fromkeys(NAMES, 0)
     for drawn in rng.multinomial(rows, shares, draws).tolist():
-        found = confusion_in(*drawn)
-        own = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+        own = intervals_of(confusion_in(*drawn))
         assert own.keys() == set(NAMES)
         for text, interval in own.items():
-            name, _, rest = text.partition(":")
-            truth = MEASURES[name].formula(cells, *(float(x) for x in rest.split(",") if x))[0]
-            held[text] += interval.low <= truth <= interval.high
+            held[text] += interval.low <= truth[text] <= interval.high
     # Four standard errors of 500 draws are 3.9 points.
     assert {name: hits for name, hits in held.items() if not 0.91 <= hits / draws <= 0.99} == {}
 
@@ -150,15 +136,11 @@ def test_intervals_hold_what_they_promise() -> None:
 @given(st.tuples(*[st.integers(0, 6)] * 4), st.sampled_from(["rows", "groups", "sampling"]))
 def test_values_lie_in_their_intervals(cells: tuple[int, ...], design: str) -> None:
     settings = Settings(weight_kind="sampling" if design == "sampling" else "frequency")
-    rows = sum(cells)
-    more = {
-        "groups": {"group": np.arange(rows) // 2},
-        "sampling": {"weight": 1.0 + np.arange(rows) % 3},
-    }
+    rows = np.arange(sum(cells))
+    more = {"groups": {"group": rows // 2}, "sampling": {"weight": 1.0 + rows % 3}}
     found = confusion_in(*cells, settings, **more.get(design, {}))
     values = decisions.compute(found, NAMES)
-    own = intervals(values, found, IntervalOptions())
-    for text, interval in own.items():
+    for text, interval in intervals_of(found).items():
         low, high = MEASURES[text.partition(":")[0]].bounds
         assert low - 1e-12 <= interval.low <= values[text] + 1e-9
         assert values[text] - 1e-9 <= interval.high <= high + 1e-12
@@ -166,21 +148,17 @@ def test_values_lie_in_their_intervals(cells: tuple[int, ...], design: str) -> N
 
 
 def test_perfect_decisions_leave_doubt() -> None:
-    found = confusion_in(12, 0, 0, 40)
-    own = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
+    own = intervals_of(confusion_in(12, 0, 0, 40))
     for name in ("mcc", "kappa", "gmean", "balanced_accuracy", "youden", "fowlkes_mallows"):
         assert own[name].low < 0.95 and own[name].high == pytest.approx(1.0)
     assert "cost:5,1" not in own  # no cost was seen, and none bounds it
 
 
 def test_groups_of_equal_rows_widen_intervals() -> None:
-    found = confusion_in(30, 10, 20, 140)
-    kept = np.repeat(np.arange(200), 2)
-    sample = found.sample.rows_of(kept)
-    twice = confusion_of(replace(sample, group=kept), "d", "all", Settings())
-    one = intervals(decisions.compute(found, NAMES), found, IntervalOptions())
-    two = intervals(decisions.compute(twice, NAMES), twice, IntervalOptions())
-    for name, interval in one.items():
+    found, kept = confusion_in(30, 10, 20, 140), np.repeat(np.arange(200), 2)
+    sample = replace(found.sample.rows_of(kept), group=kept)
+    two = intervals_of(confusion_of(sample, "d", "all", Settings()))
+    for name, interval in intervals_of(found).items():
         assert two[name].low == pytest.approx(interval.low, rel=0.05, abs=0.01), name
         assert two[name].high == pytest.approx(interval.high, rel=0.05, abs=0.01), name
 
@@ -191,10 +169,10 @@ def test_names_are_read_as_boundary_writes_them() -> None:
     assert EvaluateOptions(metrics=text).chosen == (
         *("auc", "kappa", "balanced_accuracy", "fbeta:2", "utility:1,-2,0,0", "cost:5,1", "tp"),
     )
-    typed = [f"{n}:{PARAMETERS[n.replace('-', '_')]}" if one.parameters else n
-             for n, one in OBJECTIVES.items()]  # fmt: skip
-    read = read_metrics(typed, bounds)
-    assert read is not None and {name.partition(":")[0] for name in read} <= MEASURES.keys()
+    shared = [name for name in NAMES if name.partition(":")[0].replace("_", "-") in OBJECTIVES]
+    assert len(shared) == len(OBJECTIVES)
+    read = read_metrics([name.replace("_", "-") for name in shared], bounds)
+    assert read is not None and set(read) == set(shared)
     for text, said in (
         ("fbeta", "form fbeta:B"),
         ("fbeta:0", "positive"),
@@ -205,9 +183,13 @@ def test_names_are_read_as_boundary_writes_them() -> None:
             read_metrics([text], bounds)
 
 
+def formula(text: str, cells: Cells) -> float:
+    """Return a measure, by its name with its parameters, of one table of cells."""
+    name, _, rest = text.partition(":")
+    return float(MEASURES[name].formula(cells, *(float(x) for x in rest.split(",") if x))[0])
+
+
 def test_metrics_of_decisions_among_those_chosen() -> None:
-    assert decisions.names(None) == list(decisions.DEFAULT)
-    assert decisions.names(["auc"]) == list(decisions.DEFAULT)
-    assert decisions.names(["kappa", "auc", "precision", "fbeta:2"]) == [
-        *("precision", "kappa", "fbeta:2"),
-    ]
+    assert decisions.names(None) == decisions.names(["auc"]) == list(decisions.DEFAULT)
+    chosen = decisions.names(["kappa", "auc", "precision", "fbeta:2"])
+    assert chosen == ["precision", "kappa", "fbeta:2"]

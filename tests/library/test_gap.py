@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import calibkit as ck
@@ -43,66 +43,68 @@ ASKED = st.sampled_from(sorted(BOUNDS)).flatmap(
 )
 
 
-def goal_of(tally: Tally, asked: tuple[str, str, str, str], within: int = 1) -> WithinGap:
+#: Score, level, label and weight of rows, one of them positive.
+TABLES = ROWS.filter(lambda rows: any(row[2] for row in rows))
+
+
+Asked = tuple[str, str, str, str]
+
+
+#: Of a range of rates the highest ones lie between two candidates.
+FIRST: list[Row] = [
+    *((1, 1, 0, 1), (6, 2, 0, 3), (0, 0, 1, 1), (2, 0, 0, 1), (6, 1, 1, 3), (5, 1, 1, 3)),
+    *((3, 0, 1, 2), (5, 1, 0, 2), (3, 0, 1, 3), (6, 1, 0, 2), (0, 3, 0, 2)),
+]
+
+
+SECOND: list[Row] = [
+    *((4, 3, 1, 3), (7, 1, 1, 1), (1, 0, 0, 3), (0, 3, 1, 3), (7, 3, 0, 3), (2, 0, 0, 1)),
+    *((2, 0, 1, 1), (7, 3, 1, 2), (2, 1, 0, 1), (5, 3, 1, 3), (3, 2, 0, 3)),
+]
+
+
+def goal_of(tally: Tally, asked: Asked, within: int = 1) -> WithinGap:
     name, bound, measure, most = asked
-    wanted = decimal_bound(bound, most=None)
-    goal = GOALS[name](wanted, tally_totals(tally))
+    goal = GOALS[name](decimal_bound(bound, most=None), tally_totals(tally))
     assert isinstance(goal, CountGoal)
     return WithinGap(goal, measure, Fraction(most), tally.levels // within)
 
 
-def best(
-    rows: list[Row], goal: WithinGap, within: int = 1, levels: int = 3
-) -> tuple[float | None, int]:
+def counts(rows: list[Row]) -> tuple[int, int]:
+    """Return how much rows and positive rows weigh."""
+    return sum(w for *_, w in rows), sum(y * w for _, _, y, w in rows)
+
+
+def differ(rows: list[Row], taken: list[Row], goal: WithinGap, within: int) -> Fraction:
+    """Return how far rates of segments of so many levels lie apart, of the rows that are taken."""
+    kind, rates = int(goal.measure == "recall"), []
+    for segment in range(4):
+        whole, part = (
+            sum(w for _, level, y, w in some if level // within == segment and y == kind)
+            for some in (rows, taken)
+        )
+        if whole:
+            rates.append(Fraction(part, whole))
+    return max(rates, default=Fraction(0)) - min(rates, default=Fraction(0))
+
+
+def best(rows: list[Row], goal: WithinGap, within: int = 1) -> tuple[float | None, int]:
     """Return the best objective by its definition; None where nothing meets bound and gap.
 
     With it comes how many rows it takes: the fewest, of equal precision the most.
     """
     sign = 1 if goal.goal.bounded == "recall" else -1
-    prefixes = []
-    for level in range(levels):
-        own = [row for row in rows if row[1] == level]
-        cuts = [8, *sorted({row[0] for row in own}, reverse=True)]
-        prefixes.append(
-            [
-                (
-                    sum(r[3] for r in own if r[0] >= cut),
-                    sum(r[3] * r[2] for r in own if r[0] >= cut),
-                )
-                for cut in cuts
-            ]
-        )
+    cuts = [[8, *{row[0] for row in rows if row[1] == level}] for level in range(4)]
     values = []
-    for choice in product(*prefixes):
-        if rates_differ(rows, choice, goal, within) > goal.most:
+    for choice in product(*cuts):
+        taken = [row for row in rows if row[0] >= choice[row[1]]]
+        if differ(rows, taken, goal, within) > goal.most or not goal.goal.met(*counts(taken)):
             continue
-        selected, hits = (sum(one[k] for one in choice) for k in (0, 1))
-        if goal.goal.met(selected, hits):
-            value = goal.goal.value(selected, hits)
-            if value is not None:
-                values.append((value, sign * selected))
+        value = goal.goal.value(*counts(taken))
+        if value is not None:
+            values.append((value, sign * counts(taken)[0]))
     value, rows_taken = max(values, default=(None, 0))
     return value, sign * rows_taken
-
-
-def rates_differ(
-    rows: list[Row], choice: tuple[tuple[int, int], ...], goal: WithinGap, within: int
-) -> Fraction:
-    rates = []
-    for first in range(0, len(choice), within):
-        own = [row for row in rows if first <= row[1] < first + within]
-        selected, hits = (sum(one[k] for one in choice[first : first + within]) for k in (0, 1))
-        recall = goal.measure == "recall"
-        whole = sum(r[3] for r in own if r[2] == recall)
-        if whole:
-            rates.append(Fraction(hits if recall else selected - hits, whole))
-    return max(rates, default=Fraction(0)) - min(rates, default=Fraction(0))
-
-
-@pytest.mark.parametrize("at", [0.0, 0.05, 0.3, 0.5, 0.618, 0.97])
-def test_the_least_of_a_function_is_found(at: float) -> None:
-    where, least = gap.least_of(lambda x: abs(x - at), 0.0, 1.0)
-    assert where == pytest.approx(at, abs=1e-5) and least == pytest.approx(0.0, abs=1e-5)
 
 
 def test_a_choice_of_positives_alone_ends_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,90 +143,39 @@ def test_of_equal_boundaries_the_canonical_one_is_found(
     assert (seen.selected, seen.true_positives) == wanted
 
 
-@given(ROWS, ASKED)
-def test_the_optimum_is_that_of_the_enumeration(
-    rows: list[Row], asked: tuple[str, str, str, str]
-) -> None:
-    if not any(row[2] for row in rows):
-        return
+@given(TABLES, ASKED)
+def test_the_optimum_is_that_of_the_enumeration(rows: list[Row], asked: Asked) -> None:
     tally = tally_of(rows)
     goal = goal_of(tally, asked)
-    wanted, fewest = best(rows, goal)
     found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
-    assert selected == fewest
+    assert (goal.goal.value(selected, hits), selected) == best(rows, goal)
     assert (found.selected, found.true_positives) == (selected, hits)
     assert goal.goal.met(selected, hits)
-    assert goal.goal.value(selected, hits) == wanted
-    assert found.proven and found.ceiling == wanted
+    assert found.proven and found.ceiling == goal.goal.value(selected, hits)
 
 
-@given(ROWS.map(lambda rows: [(s, level % 4, y, w) for s, level, y, w in rows]), ASKED)
-def test_several_levels_a_segment_keep_gap_and_bound(
-    rows: list[Row], asked: tuple[str, str, str, str]
-) -> None:
-    rows = [
-        (score, (2 * level + weight) % 4, label, weight) for score, level, label, weight in rows
-    ]
-    if not any(row[2] for row in rows):
-        return
+@given(TABLES.map(lambda rows: [(s, (2 * u + w) % 4, y, w) for s, u, y, w in rows]), ASKED)
+@example(FIRST, ("fpr", "0.1", "recall", "0"))
+@example(SECOND, ("fpr", "0.5", "fpr", "0.25"))
+def test_several_levels_a_segment_keep_gap_and_bound(rows: list[Row], asked: Asked) -> None:
     tally = tally_of(rows, 4)
     goal = goal_of(tally, asked, 2)
-    wanted, _ = best(rows, goal, 2, 4)
+    wanted, _ = best(rows, goal, 2)
     found = gap.find(tally, goal)
     selected, hits = tally.selected(found.thresholds)
     value = goal.goal.value(selected, hits)
     assert wanted is not None and value is not None
     assert goal.goal.met(selected, hits) and value <= wanted <= found.ceiling + 1e-12
-    levels = np.arange(4)
-    choice = tuple(
-        tally.selected(np.where(levels == one, found.thresholds, np.nan)) for one in levels
-    )
-    assert rates_differ(rows, choice, goal, 2) <= goal.most
+    taken = [row for row in rows if row[0] >= found.thresholds[row[1]]]
+    assert differ(rows, taken, goal, 2) <= goal.most
     if found.proven:
         assert value == wanted
-
-
-#: Of a range of rates the highest ones lie between two candidates.
-BETWEEN: list[tuple[list[Row], tuple[str, str, str, str]]] = [
-    (
-        [
-            *((1, 1, 0, 1), (6, 2, 0, 3), (0, 0, 1, 1), (2, 0, 0, 1), (6, 1, 1, 3), (5, 1, 1, 3)),
-            *((3, 0, 1, 2), (5, 1, 0, 2), (3, 0, 1, 3), (6, 1, 0, 2), (0, 3, 0, 2)),
-        ],
-        ("fpr", "0.1", "recall", "0"),
-    ),
-    (
-        [
-            *((4, 3, 1, 3), (7, 1, 1, 1), (1, 0, 0, 3), (0, 3, 1, 3), (7, 3, 0, 3), (2, 0, 0, 1)),
-            *((2, 0, 1, 1), (7, 3, 1, 2), (2, 1, 0, 1), (5, 3, 1, 3), (3, 2, 0, 3)),
-        ],
-        ("fpr", "0.5", "fpr", "0.25"),
-    ),
-]
-
-
-@pytest.mark.parametrize(("rows", "asked"), BETWEEN)
-def test_rates_between_candidates_are_within_the_bound(
-    rows: list[Row], asked: tuple[str, str, str, str]
-) -> None:
-    tally = tally_of(rows, 4)
-    goal = goal_of(tally, asked, 2)
-    (wanted, _), ceiling = best(rows, goal, 2, 4), gap.find(tally, goal).ceiling
-    assert wanted is not None and wanted <= ceiling + 1e-12
-
-
-@given(ROWS.map(lambda rows: [(s, level % 4, y, w) for s, level, y, w in rows]), ASKED)
-def test_a_gap_that_does_not_bind_changes_nothing(
-    rows: list[Row], asked: tuple[str, str, str, str]
-) -> None:
-    if not any(row[2] for row in rows):
-        return
-    tally = tally_of(rows, 4)
-    goal = goal_of(tally, (*asked[:3], "1"), 2)
-    found, free = gap.find(tally, goal), METHODS["exact"].find(tally, goal.goal)
-    assert (found.selected, found.true_positives) == (free.selected, free.true_positives)
-    assert found.proven == free.proven
+    # A gap that does not bind changes nothing.
+    wide = gap.find(tally, goal_of(tally, (*asked[:3], "1"), 2))
+    free = METHODS["exact"].find(tally, goal.goal)
+    assert (wide.selected, wide.true_positives) == (free.selected, free.true_positives)
+    assert wide.proven == free.proven
 
 
 @pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")

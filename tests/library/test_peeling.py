@@ -25,43 +25,32 @@ from tests.library.test_certificate import asked, draw, quantity
 OPTIONS = asked(precision="0.6")
 
 
-def first_of(path: Path, rows: ScoreRows, i: int) -> int:
-    """Return the first boundary of a path that selects a row."""
-    assert rows.uncertainty is not None
-    level = int(path.levels.of(rows.uncertainty[i : i + 1], 1)[0])
-    for place in range(len(path.thresholds)):
-        if rows.score[i] >= path.thresholds[place, level]:
-            return place
-    return len(path.thresholds)
-
-
-def naive_peel(rows: ScoreRows, core: np.ndarray, bound: float) -> tuple[Path, list[bool], int]:
+def naive_peel(rows: ScoreRows, core: np.ndarray, bound: float) -> tuple[Path, np.ndarray, int]:
     """Return the last path, which rows are inside its region, and how many rounds that took."""
-    everything = range(rows.score.size)
+    assert rows.uncertainty is not None
     sizes = quantity("precision", str(bound)).size
     path = fit_path(rows.only(np.flatnonzero(core)), CURVED, None, sizes)
-    inside, rounds = [True for _ in everything], 0
+    inside, rounds = np.full(core.size, True), 0
     for beyond in (7.0, 5.0, 5.0):
-        own = [i for i in everything if core[i] and inside[i]]
-        testing = sum(inside[i] and not core[i] for i in everything)
+        own = core & inside
+        testing = int((inside & ~core).sum())
         margins = []
         for selected, hits in path.expected.tolist():
-            trials, expected = (one * testing / len(own) for one in (selected, hits))
+            trials, expected = (one * testing / own.sum() for one in (selected, hits))
             spread = (bound * (1 - bound) * (trials + 10)) ** 0.5
             margins.append((expected - bound * trials) / spread - stats.norm.isf(0.1))
-        if rounds == 0 and max(margins) < 1.0:
-            raise AssertionError("not peeled")
+        assert rounds or max(margins) >= 1.0, "not peeled"
         last = max(j for j, one in enumerate(margins) if one >= min(-beyond, max(margins)))
-        taken = [inside[i] and first_of(path, rows, i) <= last for i in everything]
-        known = sum(taken[i] for i in own)
-        if known < 10 or known > 0.98 * len(own):
+        level = path.levels.of(rows.uncertainty, core.size)
+        taken = inside & (rows.score >= path.thresholds[: last + 1, level]).any(axis=0)
+        known = int((taken & own).sum())
+        if known < 10 or known > 0.98 * own.sum():
             break
         inside, rounds = taken, rounds + 1
-        each = round(sum(inside) / known)
+        each = round(inside.sum() / known)
         trust = (1 + (each - 1) * known / (known + 400)) / each
         region = Region(path.levels, np.nan_to_num(path.thresholds[last], nan=np.inf), each, trust)
-        taught = [i for i in everything if core[i] or not inside[i]]
-        path = fit_path(rows.only(np.array(taught)), CURVED, None, sizes, region)
+        path = fit_path(rows.only(np.flatnonzero(core | ~inside)), CURVED, None, sizes, region)
     return path, inside, rounds
 
 
@@ -74,17 +63,12 @@ def test_rows_are_divided_as_a_slow_twin_divides_them(seed: int) -> None:
     core = deal_rows(rows, OPTIONS, 0.75 * fitting_share(3000)).fits
     path, inside, rounds = naive_peel(rows, core, 0.6)
     assert rounds > 0
-    assert found[1].fits.tolist() == (core | ~np.array(inside)).tolist()
+    assert found[1].fits.tolist() == (core | ~inside).tolist()
     assert np.array_equal(found[0].thresholds, path.thresholds, equal_nan=True)
-    assert found[0].totals[0] == int((core & np.array(inside)).sum())
-
-
-def dealt(monkeypatch: pytest.MonkeyPatch, rows: ScoreRows, core: np.ndarray) -> tuple[Path, Split]:
-    """Return what peeling finds for rows, some of which are the core."""
-    monkeypatch.setattr(evidence, "deal_rows", lambda *_: Split(rows, core))
-    found = peel(rows, OPTIONS, 0.1)
-    assert found is not None
-    return found
+    assert found[0].totals[0] == int((core & inside).sum())
+    certificate = certify_boundary(rows, OPTIONS).model.fit.certificate
+    assert certificate is not None
+    assert certificate.rows == int((~found[1].fits).sum()) < 1500
 
 
 @pytest.mark.few(4)
@@ -96,7 +80,14 @@ def test_region_and_path_depend_on_the_core_and_rows_outside_alone(
     rows, _ = draw(4000, seed)
     stream = np.random.default_rng(seed)
     core = stream.random(4000) < 0.2
-    found = dealt(monkeypatch, rows, core)
+
+    def dealt(rows: ScoreRows) -> tuple[Path, Split]:
+        monkeypatch.setattr(evidence, "deal_rows", lambda *_: Split(rows, core))
+        found = peel(rows, OPTIONS, 0.1)
+        assert found is not None
+        return found
+
+    found = dealt(rows)
     inside = np.flatnonzero(~found[1].fits)
     assert 50 < inside.size < 2500
     source = np.arange(4000)
@@ -104,28 +95,13 @@ def test_region_and_path_depend_on_the_core_and_rows_outside_alone(
     other = rows.only(source)
     label = other.labels.copy()
     label[inside] = stream.integers(0, 2) if seed % 2 else stream.integers(0, 2, inside.size)
-    again = dealt(monkeypatch, replace(other, label=label), core)
+    again = dealt(replace(other, label=label))
     assert np.array_equal(again[1].fits, found[1].fits)
     assert np.array_equal(again[0].thresholds, found[0].thresholds, equal_nan=True)
     assert np.array_equal(again[0].expected, found[0].expected)
     label = rows.labels.copy()
     label[found[1].fits & ~core] ^= 1
-    moved = dealt(monkeypatch, replace(rows, label=label), core)
-    assert not np.array_equal(moved[0].expected, found[0].expected)
-
-
-def test_every_boundary_lies_inside_the_region() -> None:
-    rows, _ = draw(5000, 3)
-    found = peel(rows, OPTIONS, 0.1)
-    assert found is not None
-    assert rows.uncertainty is not None
-    first = found[0].first(rows.score, found[0].levels.of(rows.uncertainty, 5000))
-    assert (first[~found[1].fits] < len(found[0].thresholds)).all()
-    core = deal_rows(rows, OPTIONS, 0.75 * fitting_share(5000)).fits
-    assert (first[found[1].fits & ~core] == len(found[0].thresholds)).all()
-    model = certify_boundary(rows, OPTIONS).model
-    assert model.fit.certificate is not None
-    assert model.fit.certificate.rows == int((~found[1].fits).sum()) < 2500
+    assert not np.array_equal(dealt(replace(rows, label=label))[0].expected, found[0].expected)
 
 
 @pytest.mark.more

@@ -31,6 +31,11 @@ def loss(logit: Floats, y: Floats, weight: Floats | float = 1.0) -> float:
     return float(np.sum(weight * (np.logaddexp(0.0, logit) - y * logit)))
 
 
+def calibrated(model: Any, score: Any) -> Floats:
+    found: Floats = model.apply(pl.DataFrame({"score": score}))["calibrated"].to_numpy()
+    return found
+
+
 def value(found: RisingSpline, z: Floats) -> Floats:
     """Return the logit of a fitted spline."""
     knots, logits, slopes = (each.tolist() for each in (found.knots, found.logits, found.slopes))
@@ -40,31 +45,27 @@ def value(found: RisingSpline, z: Floats) -> Floats:
 
 def basis(z: Floats, knots: Floats) -> Floats:
     """Return the integral of each hat function of the slope, by the trapezoidal rule on its bends."""
-    columns = []
-    for place in range(knots.size):
-        hat = np.zeros(knots.size)
-        hat[place] = 1.0
-        column = []
-        for x in z:
-            low, high = min(knots[0], x), max(knots[0], x)
-            grid = np.unique([low, high, *(k for k in knots if low < k < high)])
+    found = np.empty((z.size, knots.size))
+    for row, x in enumerate(z):
+        low, high = min(knots[0], x), max(knots[0], x)
+        grid = np.unique([low, high, *(k for k in knots if low < k < high)])
+        for place, hat in enumerate(np.eye(knots.size)):
             area = np.trapezoid(np.interp(grid, knots, hat), grid)
-            column.append(area if x >= knots[0] else -area)
-        columns.append(column)
-    return np.array(columns).T
+            found[row, place] = area if x >= knots[0] else -area
+    return found
 
 
 def test_a_quadratic_that_rises_anyway_is_plain_logistic_regression() -> None:
     z, y = rows(2000, 1, bend=0.02)
     model = ck.fit_calibrator(score=z, label=y, scale="logit", method="quadratic", clip=0.0)
     oracle = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(np.c_[z, z * z], y)
-    slopes = oracle.coef_[0, 0] + 2.0 * oracle.coef_[0, 1] * z[[0, -1]]
+    ends = z[[0, -1]]
+    slopes = oracle.coef_[0, 0] + 2.0 * oracle.coef_[0, 1] * ends
     assert (slopes > 0.0).all()
     assert model.slopes == pytest.approx(slopes, rel=1e-4)
-    assert model.logit_knots == [z[0], z[-1]]
-    assert model.logits == pytest.approx(
-        oracle.decision_function(np.c_[z, z * z])[[0, -1]], rel=1e-4
-    )
+    assert model.logit_knots == ends.tolist()
+    logits = oracle.decision_function(np.c_[ends, ends * ends])
+    assert model.logits == pytest.approx(logits, rel=1e-4)
 
 
 @pytest.mark.parametrize("bend", [0.4, -0.4, 0.0])
@@ -121,8 +122,7 @@ def test_a_spline_is_the_best_sum_of_integrals_of_hats(count: int, seed: int, be
 def test_many_points_start_from_few() -> None:
     z, y = rows(120_000, 1, 0.3)
     knots = np.quantile(z, [0.1, 0.5, 0.9])
-    found = fit_rising_spline(z, y, 1.0 - y, knots, threads=2)
-    again = fit_rising_spline(z, y, 1.0 - y, knots, threads=1)
+    found, again = (fit_rising_spline(z, y, 1.0 - y, knots, threads=count) for count in (2, 1))
     assert (found.logits == again.logits).all() and (found.slopes == again.slopes).all()
     assert found.ended.gradient < 1e-9
 
@@ -132,29 +132,26 @@ def test_maps_rise_and_go_on_as_lines(method: str) -> None:
     z, y = rows(1500, 2, 0.4)
     model = ck.fit_calibrator(score=z, label=y, scale="logit", method=method, clip=0.0)
     far = np.linspace(-12.0, 8.0, 2001)
-    q = model.apply(pl.DataFrame({"score": far}))["calibrated"].to_numpy()
+    q = calibrated(model, far)
     assert (np.diff(q) >= -1e-15).all()
     assert model.slopes is not None and model.logit_knots is not None and model.logits is not None
-    logit = np.log(q / (1.0 - q))
     low = model.logits[0] + model.slopes[0] * (far - model.logit_knots[0])
     below = far < model.logit_knots[0]
-    assert logit[below] == pytest.approx(low[below], abs=1e-6)
+    assert np.log(q / (1.0 - q))[below] == pytest.approx(low[below], abs=1e-6)
 
 
 @pytest.mark.parametrize("method", ["quadratic", "spline"])
 def test_rows_without_an_answer(method: str) -> None:
-    score = np.linspace(0.1, 0.9, 20)
-    with pytest.raises(ck.DataError, match="separated by a threshold"):
-        ck.fit_calibrator(score=score, label=score > 0.5, method=method)
-    with pytest.raises(ck.DataError, match="one class"):
-        ck.fit_calibrator(score=score, label=np.zeros(20), method=method)
+    score, steps = np.linspace(0.1, 0.9, 20), np.arange(20)
+    for label, said in ((score > 0.5, "separated by a threshold"), (np.zeros(20), "one class")):
+        with pytest.raises(ck.DataError, match=said):
+            ck.fit_calibrator(score=score, label=label, method=method)
     with pytest.warns(ck.CalibkitWarning, match="every slope is 0"):
         falling = ck.fit_calibrator(score=score, label=score < 0.5, method=method)
     assert falling.slopes is not None and not any(falling.slopes)
     with pytest.warns(ck.CalibkitWarning, match="every row has the same score"):
-        same = ck.fit_calibrator(score=np.full(20, 0.3), label=np.arange(20) < 5, method=method)
-    q = same.apply(pl.DataFrame({"score": [0.1, 0.3, 0.9]}))["calibrated"].to_list()
-    assert q == pytest.approx([0.25] * 3)
+        same = ck.fit_calibrator(score=np.full(20, 0.3), label=steps < 5, method=method)
+    assert calibrated(same, [0.1, 0.3, 0.9]) == pytest.approx([0.25] * 3)
 
 
 @pytest.mark.parametrize("method", ["quadratic", "spline"])
@@ -162,22 +159,20 @@ def test_raw_scores_of_any_size(method: str) -> None:
     score = np.array([-1e149, -1.0, 0.0, 1.0, 1e100, 1e149] * 40)
     label = np.random.default_rng(1).random(240) < np.tile([0.1, 0.3, 0.5, 0.5, 0.6, 0.9], 40)
     model = ck.fit_calibrator(score=score, label=label, scale="raw", method=method)
-    q = model.apply(pl.DataFrame({"score": score[:6]}))["calibrated"].to_numpy()
+    q = calibrated(model, score[:6])
     assert np.isfinite(q).all() and (np.diff(q) >= 0.0).all()
     with pytest.raises(ck.DataError, match="too far apart"):
         ck.fit_calibrator(score=1e10 * score, label=label, scale="raw", method=method)
 
 
 def test_none_leaves_scores_as_they_are() -> None:
-    score = np.array([0.0, 1e-9, 0.25, 1.0], np.float32)
-    model = ck.fit_calibrator(score=score, label=[0, 1, 0, 1], method="none")
-    frame = pl.DataFrame({"score": score})
-    assert model.apply(frame)["calibrated"].to_list() == score.astype(np.float64).tolist()
-    clipped = ck.fit_calibrator(score=score, label=[0, 1, 0, 1], method="none", clip=0.1)
-    assert clipped.apply(frame)["calibrated"].to_list() == [0.1, 0.1, 0.25, 0.9]
+    score, label = np.array([0.0, 1e-9, 0.25, 1.0], np.float32), [0, 1, 0, 1]
+    model = ck.fit_calibrator(score=score, label=label, method="none")
+    assert calibrated(model, score).tolist() == score.astype(np.float64).tolist()
+    clipped = ck.fit_calibrator(score=score, label=label, method="none", clip=0.1)
+    assert calibrated(clipped, score).tolist() == [0.1, 0.1, 0.25, 0.9]
     logits = ck.fit_calibrator(score=[0.0, 1.0], label=[0, 1], method="none", scale="logit")
-    found = logits.apply(pl.DataFrame({"score": [0.0]}))["calibrated"].to_list()
-    assert found == [0.5]
+    assert calibrated(logits, [0.0]) == [0.5]
     assert logits.own_map == ScoreMap(clip=0.0)
 
 
