@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -16,11 +18,18 @@ from tests.cli.score_files import decisions, simulate, write
 from tests.conftest import words
 from tests.fuzz.harness import run_quietly
 
-ZERO, ONE = (
-    [0.0, math.nextafter(0.0, 1.0), 2.2250738585072014e-308],
-    [math.nextafter(1.0, 0.0), 1.0],
-)
+ZERO = [0.0, math.nextafter(0.0, 1.0), 2.2250738585072014e-308]
+ONE = [math.nextafter(1.0, 0.0), 1.0]
 METHODS = ("beta", "platt", "isotonic", "histogram", "scaling-binning", "venn-abers", "temperature")
+CALIBRATE = [f"calibrate --method {method}" for method in METHODS]
+MAPS = [
+    *CALIBRATE,
+    *(f"{line} --clip 0" for line in CALIBRATE),
+    "hetcal --features x --max-depth 1 --min-leaf 10",
+    "hetcal --features x --partition forest --trees 2 --min-leaf 10",
+    "hetcal --features x --partition boosted --trees 2 --min-leaf 10",
+    "vad --members score_?",
+]
 
 
 def run(*line: object) -> Any:
@@ -36,57 +45,29 @@ def run(*line: object) -> Any:
 @pytest.fixture
 def ends(tmp_path: Path) -> Path:
     """Return rows whose scores are 0, 1, their neighbours and a few between, with both labels."""
-    scores = [*ZERO, 1e-16, 0.25, 0.5, 0.75, 1 - 1e-16, *ONE]
-    rows = [(score, place % 3 == 0 or score > 0.5) for place in range(6) for score in scores]
-    score = np.array([row[0] for row in rows])
-    frame = pl.DataFrame({"score": score, "label": [int(row[1]) for row in rows]})
-    members = {f"score_{k}": pl.Series(np.roll(score, k)) for k in range(3)}
-    return write(
-        frame.with_columns(x=pl.Series(np.arange(score.size) % 7), **members),
-        tmp_path / "ends.parquet",
-    )
+    score = np.tile([*ZERO, 1e-16, 0.25, 0.5, 0.75, 1 - 1e-16, *ONE], 6)
+    label = (np.arange(score.size) // (score.size // 6) % 3 == 0) | (score > 0.5)
+    members = {f"score_{k}": np.roll(score, k) for k in range(3)}
+    x = np.arange(score.size) % 7
+    frame = pl.DataFrame({"score": score, "label": label.astype(int), "x": x, **members})
+    return write(frame, tmp_path / "ends.parquet")
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("clip", [None, "0"])
-def test_calibrators_of_scores_at_the_ends(
-    method: str, clip: str | None, ends: Path, tmp_path: Path
-) -> None:
-    more = () if clip is None else ("--clip", clip)
-    model = tmp_path / "cal.json"
-    run("calibrate", ends, "--method", method, *more, model)
-    values = run("apply", model, ends, tmp_path / "rows.parquet")
-    ordered = values.sort("score")["calibrated"]
-    assert ordered.is_between(0.0, 1.0).all()
-    assert method == "venn-abers" or ordered.is_sorted()
-    if clip is None:
-        assert ordered.is_between(0.0, 1.0, closed="none").all()
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("hetcal", "--features", "x", "--max-depth", "1", "--min-leaf", "10"),
-        ("hetcal", "--features", "x", "--partition", "forest", "--trees", "2", "--min-leaf", "10"),
-        ("hetcal", "--features", "x", "--partition", "boosted", "--trees", "2", "--min-leaf", "10"),
-        ("vad", "--members", "score_?"),
-    ],
-    ids=lambda words: " ".join(words[:5]),
-)
-def test_other_maps_of_scores_at_the_ends(
-    words: tuple[str, ...], ends: Path, tmp_path: Path
-) -> None:
-    command, *options = words
-    run(command, ends, *options, tmp_path / "m.json")
+@pytest.mark.parametrize("command", MAPS)
+def test_maps_of_scores_at_the_ends(command: str, ends: Path, tmp_path: Path) -> None:
+    name, _, options = command.partition(" ")
+    run(name, ends, options, tmp_path / "m.json")
     values = run("apply", tmp_path / "m.json", ends, tmp_path / "rows.parquet")
-    assert values["calibrated"].is_between(0.0, 1.0).all()
+    ordered, calibrator = values.sort("score")["calibrated"], name == "calibrate"
+    strict = calibrator and "--clip" not in options
+    assert ordered.is_between(0.0, 1.0, closed="none" if strict else "both").all()
+    assert not calibrator or "venn-abers" in options or ordered.is_sorted()
 
 
 @pytest.mark.parametrize("method", ["exact", "st", "logistic", "gmt", "vw-dpmt", "mist"])
 def test_boundaries_of_scores_at_the_ends(method: str, ends: Path, tmp_path: Path) -> None:
-    model = run(
-        "boundary", ends, "--precision 0.7 --method", method, "--folds 0", tmp_path / "b.json"
-    )
+    options = f"--precision 0.7 --folds 0 --method {method}"
+    model = run("boundary", ends, options, tmp_path / "b.json")
     applied = run("apply", tmp_path / "b.json", ends, tmp_path / "rows.parquet")
     if method != "logistic":
         assert applied["decision"].to_list() == decisions(model, pl.read_parquet(ends))
@@ -106,95 +87,106 @@ def test_metrics_of_scores_at_the_ends(ends: Path, tmp_path: Path) -> None:
     assert all(value is not None for value in found.values())
 
 
+def score_metrics(path: Path, weight: str, tmp_path: Path) -> Any:
+    """Return the metrics of the scores of weighted rows."""
+    found = run("evaluate", path, "--weight", weight, "--no-intervals", tmp_path / "m.json")
+    return found["metrics"]["score"]["all"]
+
+
 @pytest.fixture
 def whole(tmp_path: Path) -> Path:
     """Return rows with whole weights, and columns with these weights times large numbers."""
     frame = simulate(300, seed=4, ties=True).with_columns(pl.col("weight").cast(pl.Float64))
-    scaled = {f"times_{factor:g}": pl.col("weight") * factor for factor in (1e9, 2.0**32, 3e9)}
-    return write(frame.with_columns(**scaled, huge=pl.lit(1e8)), tmp_path / "whole.parquet")
+    factors = (1e9, 2.0**32, 3e9, 1e-200, 1e200)
+    scaled = {f"times_{factor}": pl.col("weight") * factor for factor in factors}
+    return write(frame.with_columns(**scaled), tmp_path / "whole.parquet")
 
 
-@pytest.mark.parametrize("column", ["times_1e+09", "times_3e+09", f"times_{2.0**32:g}"])
-def test_counts_beyond_32_bits_are_counts(column: str, whole: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("factor", [1e9, 2.0**32, 3e9])
+def test_counts_beyond_32_bits_are_counts(factor: float, whole: Path, tmp_path: Path) -> None:
     """Counts of weighted rows are exact sums, far beyond 2^31; rates are those of the ratios."""
-    factor = float(column.removeprefix("times_"))
-    factor = 2.0**32 if factor == float(f"{2.0**32:g}") else factor
     found = []
-    for weight in ("weight", column):
-        options = ("--weight", weight, "--folds", "0", "--precision", "0.75")
-        model = run("boundary", whole, *options, "--method", "exact", tmp_path / "b.json")
-        metrics = run("evaluate", whole, "--weight", weight, "--no-intervals", tmp_path / "m.json")
-        found.append((model, metrics["metrics"]["score"]["all"]))
+    for weight in ("weight", f"times_{factor}"):
+        options = ("--weight", weight, "--folds 0 --precision 0.75 --method exact")
+        model = run("boundary", whole, *options, tmp_path / "b.json")
+        found.append((model, score_metrics(whole, weight, tmp_path)))
     (model, metrics), (large, scaled) = found
     assert large["score_thresholds"] == model["score_thresholds"]
     one, other = (part["fit"]["in_sample"] for part in (model, large))
-    assert other["selected"] == one["selected"] * factor
-    assert other["true_positives"] == one["true_positives"] * factor
+    for name in ("selected", "true_positives"):
+        assert other[name] == one[name] * factor
     assert scaled["count"] == metrics["count"] * factor > 2**31
     for name in ("auc", "average_precision", "brier", "log_loss", "ece", "miscalibration"):
         assert scaled[name] == pytest.approx(metrics[name], rel=1e-12), name
 
 
-@pytest.mark.parametrize("method", ["isotonic", "platt", "beta", "histogram", "venn-abers"])
-def test_maps_of_weights_a_billion_times_larger(method: str, whole: Path, tmp_path: Path) -> None:
-    values = []
-    for weight in ("weight", "times_1e+09"):
-        model = tmp_path / "cal.json"
-        options = ("--method", method, "--weight", weight, "--clip", "0")
+@pytest.mark.parametrize("factor", [1e-200, 1e200])
+def test_tiny_and_huge_weights_give_the_ratios(factor: float, whole: Path, tmp_path: Path) -> None:
+    one, other = (score_metrics(whole, name, tmp_path) for name in ("weight", f"times_{factor}"))
+    for name in ("auc", "average_precision", "brier", "ece", "base_rate", "log_loss"):
+        assert other[name] == pytest.approx(one[name], rel=1e-9), name
+
+
+@pytest.mark.parametrize(
+    ("method", "tolerance"),  # those beyond 1e-12 add a row, or a prior of rows
+    [
+        ("isotonic", 1e-12),
+        ("platt", 1e-6),
+        ("beta", 1e-6),
+        ("histogram", 1e-12),
+        ("venn-abers", 0.1),
+    ],
+)
+def test_maps_of_weights_a_billion_times_larger(
+    method: str, tolerance: float, whole: Path, tmp_path: Path
+) -> None:
+    values, model = [], tmp_path / "cal.json"
+    for weight in ("weight", f"times_{1e9}"):
+        options = ("--method", method, "--clip 0 --weight", weight)
         more = ("--targets", "mle") if method == "platt" else ()
         run("calibrate", whole, *options, *more, model)
         rows = run("apply", model, whole, tmp_path / "rows.parquet")
         values.append(rows["calibrated"].to_numpy())
-    exact = method in ("isotonic", "histogram")  # the others add a row, or a prior of rows
-    tolerance = 1e-12 if exact else 1e-6 if method in ("platt", "beta") else 0.1
     np.testing.assert_allclose(values[1], values[0], atol=tolerance)
 
 
 def test_a_column_of_one_value_by_weights_of_a_hundred_million(tmp_path: Path) -> None:
-    frame = pl.DataFrame(
-        {"score": [0.3] * 8, "uncertainty": [1.0] * 8, "label": [1, 1, 1, *[0] * 5]}
-    )
-    path = write(frame.with_columns(w=pl.lit(100_000_000)), tmp_path / "one.parquet")
-    model = run(
-        "boundary", path, "--recall 0.5 --weight w --method exact --folds 0", tmp_path / "b.json"
-    )
-    figures = model["fit"]["in_sample"]
+    lines = {"score": [0.3] * 8, "uncertainty": [1.0] * 8, "label": [1, 1, 1, *[0] * 5]}
+    frame = pl.DataFrame(lines | {"w": 100_000_000})
+    path, own = write(frame, tmp_path / "one.parquet"), tmp_path / "own.json"
+    figures = run("boundary", path, "--recall 0.5 --weight w --method exact --folds 0", own)["fit"]
+    figures = figures["in_sample"]
     assert (figures["selected"], figures["true_positives"]) == (800_000_000, 300_000_000)
     assert figures["precision"] == 0.375
-    found = run("evaluate", path, "--weight", "w", "--no-intervals", tmp_path / "m.json")
-    metrics = found["metrics"]["score"]["all"]
+    metrics = score_metrics(path, "w", tmp_path)
     assert (metrics["auc"], metrics["average_precision"], metrics["count"]) == (0.5, 0.375, 8e8)
     assert metrics["ece"] == pytest.approx(0.075, rel=1e-12)
     assert metrics["discrimination"] == 0.0
-    run("calibrate", path, "--weight", "w", "--method", "isotonic", tmp_path / "c.json")
-    applied = run("apply", tmp_path / "c.json", path, tmp_path / "rows.parquet")
+    run("calibrate", path, "--weight w --method isotonic", own)
+    applied = run("apply", own, path, tmp_path / "rows.parquet")
     assert applied["calibrated"].to_list() == [0.375] * 8
-    grid = run(
-        "bin", path, "--weight w --uncertainty-bins 2 --score-bins 3", tmp_path / "grid.parquet"
-    )
-    assert grid["count"].sum() == 800_000_000
+    bins = "--weight w --uncertainty-bins 2 --score-bins 3"
+    assert run("bin", path, bins, tmp_path / "grid.parquet")["count"].sum() == 800_000_000
 
 
 def test_counts_beyond_53_bits_keep_their_digits(tmp_path: Path) -> None:
     """Whole weights whose sum no float holds exactly: results are the floats next to the sums."""
-    weight = np.array([2**53 - 1, 3, 2**52 + 1, 5, 1, 2**51 + 7], np.int64)
-    frame = pl.DataFrame(
-        {"score": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], "label": [1, 0, 1, 0, 0, 1], "w": weight}
+    weight = [2**53 - 1, 3, 2**52 + 1, 5, 1, 2**51 + 7]
+    lines = {"score": [0.9, 0.8, 0.7, 0.6, 0.5, 0.4], "label": [1, 0, 1, 0, 0, 1], "w": weight}
+    path, options = (
+        write(pl.DataFrame(lines), tmp_path / "large.parquet"),
+        "--method exact --folds 0",
     )
-    path = write(frame, tmp_path / "large.parquet")
-    model = run(
-        "boundary", path, "--fpr 0.6 --weight w --method exact --folds 0", tmp_path / "b.json"
-    )
+    model = run("boundary", path, "--fpr 0.6 --weight w", options, tmp_path / "b.json")
     assert model["score_thresholds"] == [0.7]  # 3 of 9 negatives; 8 of 9 with the next
     figures = model["fit"]["in_sample"]
     assert figures["selected"] == float(2**53 + 2**52 + 3)
     assert figures["false_positive_rate"] == pytest.approx(1 / 3, rel=1e-12)
-    found = run("evaluate", path, "--weight", "w", "--no-intervals", tmp_path / "m.json")
-    metrics = found["metrics"]["score"]["all"]
-    good = [Fraction(int(w)) for w in weight[[0, 2, 5]]]
+    metrics = score_metrics(path, "w", tmp_path)
+    good = [Fraction(weight[place]) for place in (0, 2, 5)]
     area = (good[0] * 9 + good[1] * 6) / (sum(good) * 9)
     assert metrics["auc"] == pytest.approx(float(area), rel=1e-12)
-    assert metrics["count"] == float(weight.sum())
+    assert metrics["count"] == float(sum(weight))
 
 
 def test_counts_of_votes_beyond_32_bits(tmp_path: Path) -> None:
@@ -209,14 +201,85 @@ def test_counts_of_votes_beyond_32_bits(tmp_path: Path) -> None:
     assert metrics["epistemic_loss_plugin"] == pytest.approx(math.fsum(loss) / 3, rel=1e-9)
 
 
-@pytest.mark.parametrize("weight", [1e-200, 1e200])
-def test_tiny_and_huge_weights_give_the_ratios(weight: float, tmp_path: Path) -> None:
-    frame = simulate(200, seed=5, ties=True).with_columns(w=pl.col("weight") * weight)
-    path = write(frame.with_columns(pl.col("weight").cast(pl.Float64)), tmp_path / "rows.parquet")
-    metrics = [
-        run("evaluate", path, "--weight", name, "--no-intervals", tmp_path / "m.json")
-        for name in ("weight", "w")
-    ]
-    one, other = (found["metrics"]["score"]["all"] for found in metrics)
-    for name in ("auc", "average_precision", "brier", "ece", "base_rate", "log_loss"):
-        assert other[name] == pytest.approx(one[name], rel=1e-9), name
+# Weights of which some are a billion times others, and no binary fractions: exact rational twins.
+
+Rows = list[tuple[float, int, Fraction]]  # score, label, weight
+
+#: How heavy negative and positive rows are: one class light, or both of both kinds; and what one
+#: may expect: half a unit of a class or 1e-9.
+SCALES = {
+    "light negatives": ((0.1, 0.1), (1e8, 1e8), 2e-9),
+    "light positives": ((1e9, 1e9), (1.1, 1.1), 2e-9),
+    "mixed": ((0.1, 1e9), (0.1, 1e9), 1e-9),
+    "very light negatives": ((1e-3, 1e-3), (1e9, 1e9), 3e-6),
+}
+
+
+@pytest.fixture(params=SCALES)
+def weighted(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Rows, float]:
+    """Return a file and its rows; scores are tied now and then."""
+    random = np.random.default_rng(8)
+    label = (random.random(600) < 0.4).astype(np.int64)
+    score = np.clip(np.round(0.3 * label + 0.7 * random.random(600), 3), 0.0, 1.0)
+    scale = np.array(SCALES[request.param][:2])[label, random.integers(0, 2, 600)]
+    weight = scale * (1.0 + random.random(600))
+    frame = pl.DataFrame({"score": score, "label": label, "w": weight})
+    rows = list(zip(score.tolist(), label.tolist(), map(Fraction, weight.tolist()), strict=True))
+    return write(frame, tmp_path / "rows.parquet"), rows, SCALES[request.param][2]
+
+
+def cut(rows: Rows) -> list[tuple[float, Fraction, Fraction]]:
+    """Return each distinct score, falling, with positive and negative weight from it upwards."""
+    found, good, bad = [], Fraction(0), Fraction(0)
+    falling = sorted(rows, key=lambda row: -row[0])
+    for score, tied in itertools.groupby(falling, key=lambda row: row[0]):
+        for _, label, weight in tied:
+            good, bad = good + label * weight, bad + (1 - label) * weight
+        found.append((score, good, bad))
+    return found
+
+
+def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float], tmp_path: Path) -> None:
+    path, rows, tolerance = weighted
+    cuts = cut(rows)
+    _, good, bad = cuts[-1]
+    area = precision = above = left = Fraction(0)
+    for _, hits, false in cuts:
+        area += (false - left) * (hits + above) / 2
+        precision += (hits - above) / good * hits / (hits + false)
+        above, left = hits, false
+    expected = {
+        "count": good + bad,
+        "positives": good,
+        "base_rate": good / (good + bad),
+        "auc": area / (good * bad),
+        "average_precision": precision,
+        "brier": sum(w * (Fraction(s) - y) ** 2 for s, y, w in rows) / (good + bad),
+    }
+    metrics = score_metrics(path, "w", tmp_path)
+    for name, exact in expected.items():
+        assert metrics[name] == pytest.approx(float(exact), rel=tolerance), name
+    clipped = [(min(max(s, 1e-15), 1 - 1e-15), y, float(w / (good + bad))) for s, y, w in rows]
+    loss = math.fsum(-math.log(s if y else 1 - s) * w for s, y, w in clipped)
+    assert metrics["log_loss"] == pytest.approx(loss, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("boundary", "--recall 0.5 --method exact --folds 0"),
+        ("calibrate", "--method isotonic"),
+        ("evaluate", "--no-intervals"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_weights_too_far_apart_are_said(
+    command: tuple[str, str], weighted: tuple[Path, Rows, float], tmp_path: Path
+) -> None:
+    path, _, tolerance = weighted
+    code, said = run_quietly(words([*command, path, "--weight w -q -o", tmp_path / "m.json"]))
+    assert code == 0
+    if tolerance > 1e-6:
+        assert re.search(r"weights: negative rows together weigh \d+e-1[23] of the positive", said)
+    else:
+        assert "weights" not in said

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 import calibkit as ck
-from tests.conftest import Invoke
+from tests.conftest import Invoke, Outcome
 
 FITS = {
-    "boundary": ["--precision", "0.7", "--method", "exact", "--uncertainty-bins", 2],
-    "logistic": ["--precision", "0.7", "--method", "logistic"],
-    "calibrate": ["--method", "beta"],
-    "auto": ["--method", "auto"],
-    "isotonic": ["--method", "isotonic"],
-    "vad": ["--members", "score,score_b"],
-    "hetcal": ["--features", "size", "--max-depth", 1],
+    "exact": "boundary --precision 0.7 --method exact --uncertainty-bins 2",
+    "logistic": "boundary --precision 0.7 --method logistic",
+    "beta": "calibrate --method beta",
+    "auto": "calibrate --method auto",
+    "isotonic": "calibrate --method isotonic",
+    "vad": "vad --members score,score_b",
+    "hetcal": "hetcal --features size --max-depth 1",
 }
-COMMANDS = {"logistic": "boundary", "isotonic": "calibrate", "auto": "calibrate"}
+#: Tables, and how their scores are read.
+KINDS = {"share": "probability", "percent": "percent"}
 
 
 @pytest.fixture(scope="module", params=["Float64", "Float32", "Int64"])
@@ -50,73 +49,64 @@ def rows(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return folder
 
 
-def model(invoke: Invoke, name: str, rows: Path, *more: object) -> dict[str, Any]:
-    path, out = rows / f"{'percent' if more else 'share'}.parquet", rows / f"{name}{len(more)}.json"
-    return invoke(COMMANDS.get(name, name), path, *FITS[name], *more, "-o", out).result()
+def given(rows: Path, kind: str) -> tuple[Path, str, str]:
+    return rows / f"{kind}.parquet", "--scale", KINDS[kind]
+
+
+def model(invoke: Invoke, name: str, kind: str, rows: Path, *more: str) -> Outcome:
+    command, _, options = FITS[name].partition(" ")
+    return invoke(command, *given(rows, kind), options, *more, "-o", rows / f"{name}-{kind}.json")
 
 
 @pytest.mark.few(7)
 @pytest.mark.parametrize("name", FITS)
-def test_models_are_those_of_the_hundredths(name: str, rows: Path, invoke: Invoke) -> None:
-    expected, found = model(invoke, name, rows), model(invoke, name, rows, "--scale", "percent")
-    assert found["columns"]["score"].pop("scale") == "percent"
-    assert found.pop("provenance")["data_hash"] == expected.pop("provenance")["data_hash"]
-    expected["columns"]["score"].pop("scale")
-    assert found == expected
-    applied = []
-    for kind, more in (("share", 0), ("percent", 2)):
-        fitted, table = rows / f"{name}{more}.json", rows / f"{kind}.parquet"
-        applied.append(invoke("apply", fitted, table, "-o", rows / "out.parquet").result())
+def test_models_and_exports_are_those_of_the_hundredths(
+    name: str, rows: Path, invoke: Invoke
+) -> None:
+    models, applied = [], []
+    for kind in KINDS:
+        fitted = model(invoke, name, kind, rows).result()
+        assert fitted["columns"]["score"].pop("scale") == KINDS[kind]
+        models.append((fitted.pop("provenance")["data_hash"], fitted))
+        judged = (rows / f"{name}-{kind}.json", rows / f"{kind}.parquet")
+        applied.append(invoke("apply", *judged, "-o", rows / "out.parquet").result())
+    assert models[0] == models[1]
     assert applied[1].drop("score", "score_b").equals(applied[0].drop("score", "score_b"))
     assert applied[1]["score"].equals(pl.read_parquet(rows / "percent.parquet")["score"])
-
-
-@pytest.mark.few(5)
-@pytest.mark.parametrize("name", FITS)
-def test_exports_divide_as_well(name: str, rows: Path, invoke: Invoke) -> None:
-    model(invoke, name, rows, "--scale", "percent")
-    fitted, table = rows / f"{name}2.json", rows / "percent.parquet"
     for to in ("sql", "polars", "python"):
-        done = invoke("export", fitted, "--to", to, "--check", table, "-o", rows / "code.txt")
-        assert done.code == 0, done.stderr
+        invoke("export", judged[0], "--to", to, "--check", judged[1], "-o", rows / "x").succeeded()
 
 
 @pytest.mark.few(1)
 def test_metrics_grids_and_states(rows: Path, invoke: Invoke, tmp_path: Path) -> None:
-    for command, more in (
-        ("evaluate", ["--score", "score", "--score", "score_b", "--top", "0.1"]),
-        ("bin", ["--score-bins", 20]),
-    ):
-        found = []
-        for kind, scale in (("share", []), ("percent", ["--scale", "percent"])):
-            out = tmp_path / ("grid.csv" if command == "bin" else "metrics.json")
-            done = invoke(command, rows / f"{kind}.parquet", *more, *scale, "-o", out)
-            assert done.code == 0, done.stderr
-            content = out.read_text()
-            found.append(content if command == "bin" else json.loads(content)["metrics"])
-        assert found[0] == found[1]
+    tables = [given(rows, kind) for kind in KINDS]
+    options = "--score score --score score_b --top 0.1 --json"
+    first, second = (invoke("evaluate", *table, options).result()["metrics"] for table in tables)
+    assert first == second
+    output = ("--score-bins 20 -o", tmp_path / "grid.csv")
+    grid, other = (invoke("bin", *table, *output).result() for table in tables)
+    assert grid.equals(other)
     frame = pl.read_parquet(rows / "percent.parquet")
-    states = []
-    for place, part in enumerate((frame[:300], frame[300:])):
+    states = [tmp_path / "0.state", tmp_path / "1.state"]
+    options = FITS["exact"].removeprefix("boundary ")
+    for state, part in zip(states, (frame[:300], frame[300:]), strict=True):
         part.write_parquet(tmp_path / "part.parquet")
-        states.append(tmp_path / f"{place}.state")
-        line = ["boundary", tmp_path / "part.parquet", *FITS["boundary"], "--scale", "percent"]
-        assert invoke(*line, "--partial", "-o", states[-1]).code == 0
-    assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
-    model(invoke, "boundary", rows, "--scale", "percent")
-    assert (tmp_path / "merged.json").read_bytes() == (rows / "boundary2.json").read_bytes()
+        line = ("boundary", tmp_path / "part.parquet", options, "--scale percent --partial")
+        invoke(*line, "-o", state).succeeded()
+    invoke("merge", *states, "-o", tmp_path / "merged.json").succeeded()
+    whole = model(invoke, "exact", "percent", rows).output
+    assert whole and (tmp_path / "merged.json").read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_cells_of_a_grid_are_those_of_the_hundredths(
     suffix: str, rows: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    found = []
-    for kind, more in (("share", []), ("percent", ["--scale", "percent"])):
-        table, grid = rows / f"{kind}.parquet", tmp_path / f"{kind}.{suffix}"
-        assert invoke("bin", table, "--score-bins", 4, *more, "-o", grid).code == 0
-        done = invoke("evaluate", table, *more, "--grid", grid, "--no-intervals", "--json")
-        found.append(json.loads(done.stdout)["metrics"]["score"]["all"])
+    found, grid = [], tmp_path / f"grid.{suffix}"
+    for table in (given(rows, kind) for kind in KINDS):
+        invoke("bin", *table, "--score-bins 4 -o", grid).succeeded()
+        done = invoke("evaluate", *table, "--grid", grid, "--no-intervals --json")
+        found.append(done.result()["metrics"]["score"]["all"])
     assert found[0] == found[1]
 
 
@@ -124,35 +114,26 @@ def test_probabilities_are_watched_as_their_hundredths_are(
     rows: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
     found = []
-    for kind, more in (("share", []), ("percent", ["--scale", "percent"])):
-        model(invoke, "boundary", rows, *more)
-        fitted, table = rows / f"boundary{len(more)}.json", rows / f"{kind}.parquet"
-        words = ("--state", tmp_path / kind, "--precision", 0.5, "--calibration", "--json")
-        estimated = json.loads(invoke("drift", fitted, table, "--estimate").stdout)["estimated"]
-        found.append((json.loads(invoke("watch", fitted, table, *words).stdout), estimated))
+    for kind in KINDS:
+        judged = (model(invoke, "exact", kind, rows).output, rows / f"{kind}.parquet")
+        words = ("--state", tmp_path / kind, "--precision 0.5 --calibration --json")
+        estimated = invoke("drift", *judged, "--estimate --json").result()["estimated"]
+        found.append((invoke("watch", *judged, *words).result(), estimated))
     assert found[0] == found[1]
 
 
-def test_percentages_are_offered_by_name(rows: Path, invoke: Invoke) -> None:
+def test_percentages_are_offered_by_name_and_shown(rows: Path, invoke: Invoke) -> None:
     table = rows / "percent.parquet"
-    for command in ("boundary", "calibrate", "hetcal", "evaluate", "bin", "vad"):
-        own = FITS.get(command, [])
-        invoke(command, table, *own).refused(3, "--scale percent")
+    for line in (*FITS.values(), "evaluate", "bin"):
+        command, _, options = line.partition(" ")
+        invoke(command, table, *([options] if options else [])).refused(3, "--scale percent")
     assert "--scale percent" in invoke("validate", table).stdout.decode()
-    assert invoke("validate", table, "--scale", "percent").code == 0
+    invoke("validate", table, "--scale percent").succeeded()
     beyond = pl.read_parquet(table).with_columns(pl.col("score") * 2)
     with pytest.raises(ck.DataError, match=r"not in \[0, 100\]"):
         ck.fit_calibrator(beyond, scale="percent")
-
-
-def test_thresholds_are_of_the_hundredths(rows: Path, invoke: Invoke) -> None:
-    model(invoke, "boundary", rows, "--scale", "percent")
-    assert b"score / 100 >= 0." in invoke("show", rows / "boundary2.json").stdout
-
-
-def test_what_cannot_be_in_percent(rows: Path, invoke: Invoke) -> None:
-    table = rows / "percent.parquet"
-    clipped = invoke("calibrate", table, "--scale", "percent", "--out-of-range", "clip")
-    assert clipped.code == 2
-    classes = invoke("evaluate", table, "--probs", "score*", "--scale", "percent")
+    fitted = model(invoke, "exact", "percent", rows)
+    assert b"score / 100 >= 0." in invoke("show", fitted.output).stdout
+    model(invoke, "beta", "percent", rows, "--out-of-range clip").refused(2)
+    classes = invoke("evaluate", table, "--probs score* --scale percent")
     classes.refused(2, "--scale percent is not for class probabilities")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -22,6 +20,8 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from tests.budgets import little_memory
 from tests.conftest import Invoke
+
+Command = Callable[..., subprocess.CompletedProcess[bytes]]
 
 DAYS = [datetime(2024, 1, 1), datetime(2024, 2, 3, 4, 5, 6), datetime(2024, 2, 3, 4, 5, 6, 500000)]
 PRICES = pl.Series([Decimal("1.50"), Decimal("2.00"), Decimal("0.01")], dtype=pl.Decimal(10, 2))
@@ -84,36 +84,30 @@ def test_a_name_among_numbers_leaves_their_segments(tmp_path: Path) -> None:
 def test_names_are_those_of_any_memory(case: str, tmp_path: Path, invoke: Invoke) -> None:
     path, plain, squeezed = (tmp_path / name for name in ("r.parquet", "p.json", "s.json"))
     rows(CASES[case][0]).write_parquet(path)
-    line = ("boundary", path, "--precision", "0.5", "--method", "exact", "--by", "g")
-    assert invoke(*line, "-o", plain).code == 0
+    line = ("boundary", path, "--precision 0.5 --method exact --by g")
+    invoke(*line, "-o", plain).succeeded()
     with little_memory(50) as budget:
-        assert invoke(*line, *budget, "-o", squeezed).code == 0
+        invoke(*line, *budget, "-o", squeezed).succeeded()
     assert squeezed.read_bytes() == plain.read_bytes()
 
 
-def test_names_that_differ_in_zeros_have_one_order(tmp_path: Path) -> None:
+def test_names_that_differ_in_zeros_have_one_order(tmp_path: Path, command: Command) -> None:
     rows(CASES["zeros"][0]).write_parquet(tmp_path / "rows.parquet")
-    line = [sys.executable, "-m", "calibkit_cli", "boundary", str(tmp_path / "rows.parquet")]
-    line += ["--precision", "0.5", "--by", "g", "-q", "-o", "-"]
-    hashes = {
-        json.loads(
-            subprocess.run(
-                line, env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, check=True
-            ).stdout
-        )["provenance"]["data_hash"]
-        for seed in "12345"
-    }
-    assert len(hashes) == 1
+    line = ("boundary", tmp_path / "rows.parquet", "--precision 0.5 --by g -q --json")
+    done = [command(*line, env={"PYTHONHASHSEED": seed}) for seed in "12345"]
+    assert len({json.loads(one.stdout)["provenance"]["data_hash"] for one in done}) == 1
 
 
 @pytest.mark.parametrize("option", ["by", "groups", "time"])
 def test_integers_beyond_64_bits(option: str, tmp_path: Path, invoke: Invoke) -> None:
     wide = pl.Series([2**70 + place for place in range(5)], dtype=pl.Int128)
-    path, state = tmp_path / "rows.csv", tmp_path / "rows.state"
+    path, state, whole, merged = (
+        tmp_path / name for name in ("r.csv", "r.state", "w.json", "m.json")
+    )
     rows(wide).write_csv(path)
-    assert invoke("validate", path, f"--{option}", "g").code == 0
     line = ("calibrate", path, f"--{option}", "g")
-    assert invoke(*line, "-o", tmp_path / "whole.json").code == 0
-    assert invoke(*line, "--partial", "-o", state).code == 0
-    assert invoke("merge", state, "-o", tmp_path / "merged.json").code == 0
-    assert (tmp_path / "merged.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+    invoke("validate", *line[1:]).succeeded()
+    invoke(*line, "-o", whole).succeeded()
+    invoke(*line, "--partial -o", state).succeeded()
+    invoke("merge", state, "-o", merged).succeeded()
+    assert merged.read_bytes() == whole.read_bytes()

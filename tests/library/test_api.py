@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import inspect
-import json
 import re
 import shutil
 import warnings
@@ -16,12 +15,12 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from typer.main import get_command
 
 import calibkit as ck
 from calibkit.options.alpha_cal import AlphaOptions
+from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.calibrate import CalibrateOptions
@@ -45,28 +44,19 @@ NAMES = [
     "simulate_posterior", "simulate_raters", "simulate_selection", "validate", "watch",
 ]  # fmt: skip
 
-#: The class of the options of each function.
-CLASSES: dict[str, type[Options]] = {
-    "bin": BinOptions,
-    "compare": BoundaryOptions,
-    "evaluate": EvaluateOptions,
-    "fit_alpha": AlphaOptions,
-    "fit_boundary": BoundaryOptions,
-    "fit_calibrator": CalibrateOptions,
-    "fit_hetcal": HetcalOptions,
-    "fit_vad": VadOptions,
-    "report": EvaluateOptions,
-    "validate": ValidateOptions,
-    "watch": WatchOptions,
-}
-COMMAND_OF = {
-    "compare": "boundary",
-    "fit_alpha": "alpha-cal",
-    "fit_boundary": "boundary",
-    "fit_calibrator": "calibrate",
-    "fit_hetcal": "hetcal",
-    "fit_vad": "vad",
-    "report": "evaluate",
+#: The class of the options of each function, and its command.
+CLASSES: dict[str, tuple[type[Options], str]] = {
+    "bin": (BinOptions, "bin"),
+    "compare": (BoundaryOptions, "boundary"),
+    "evaluate": (EvaluateOptions, "evaluate"),
+    "fit_alpha": (AlphaOptions, "alpha-cal"),
+    "fit_boundary": (BoundaryOptions, "boundary"),
+    "fit_calibrator": (CalibrateOptions, "calibrate"),
+    "fit_hetcal": (HetcalOptions, "hetcal"),
+    "fit_vad": (VadOptions, "vad"),
+    "report": (EvaluateOptions, "evaluate"),
+    "validate": (ValidateOptions, "validate"),
+    "watch": (WatchOptions, "watch"),
 }
 
 
@@ -78,17 +68,13 @@ def rows() -> pl.DataFrame:
 
 
 def test_the_public_names_are_these() -> None:
-    assert sorted(ck.__all__) == NAMES
+    assert sorted(ck.__all__) == dir(ck) == NAMES
     for name in NAMES:
         assert getattr(ck, name) is not None
-    assert dir(ck) == NAMES
+    assert dir(ck.plot) == sorted(kind.replace("-", "_") for kind in KINDS)
     assert (Path(ck.__file__).parent / "py.typed").exists()
     with pytest.raises(AttributeError, match="no attribute 'fit'"):
         ck.fit  # noqa: B018
-
-
-def test_pictures_are_all_that_plot_shows() -> None:
-    assert dir(ck.plot) == sorted(kind.replace("-", "_") for kind in KINDS)
 
 
 def test_importing_loads_nothing_heavy() -> None:
@@ -97,28 +83,33 @@ def test_importing_loads_nothing_heavy() -> None:
     assert not heavy & set(loaded.split())
 
 
+def defaults(options: type[Options]) -> dict[str, Any]:
+    fields = dataclasses.fields(options)
+    missing, empty = dataclasses.MISSING, inspect.Parameter.empty
+    return {one.name: empty if one.default is missing else one.default for one in fields}
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [(ck.Model.drift, DriftOptions), (ck.BoundaryModel.apply, ApplyOptions)]
+)
+def test_methods_take_the_options_of_their_classes(method: Any, options: type[Options]) -> None:
+    found = inspect.signature(method).parameters
+    fields = {name: one for name, one in defaults(options).items() if name != "model"}
+    assert list(found)[:2] == ["self", "frame"]
+    assert {name: one.default for name, one in list(found.items())[2:]} == fields
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_signatures_are_those_of_their_classes(name: str) -> None:
     found = inspect.signature(getattr(ck, name)).parameters
+    options, command = CLASSES[name]
+    fields = defaults(options)
     assert next(iter(found)) == "frame"
-    fields = {field.name: field.default for field in dataclasses.fields(CLASSES[name])}
-    needed = {one for one, default in fields.items() if default is dataclasses.MISSING}
-    fields |= dict.fromkeys(needed, inspect.Parameter.empty)
     assert {one: found[one].default for one in found if one != "frame"} == fields
-    name_typed = COMMAND_OF.get(name, name)
-    typed: Any = get_command(build_app([name_typed]))
-    assert fields.keys() <= {param.name for param in typed.commands[name_typed].params}
+    typed: Any = get_command(build_app([command]))
+    assert fields.keys() <= {param.name for param in typed.commands[command].params}
     documented = getattr(ck, name).__doc__
     assert all(f"\n{field}\n    " in documented for field in fields)
-
-
-def test_drift_takes_the_options_of_its_class() -> None:
-    found = inspect.signature(ck.Model.drift).parameters
-    fields = {field.name: field.default for field in dataclasses.fields(DriftOptions)}
-    assert {name: one.default for name, one in found.items() if name in fields} == {
-        name: default for name, default in fields.items() if name != "model"
-    }
-    assert found.keys() - fields.keys() == {"self", "frame"}
 
 
 MODULES = [
@@ -129,14 +120,12 @@ MODULES = [
 
 @pytest.mark.parametrize("module", MODULES)
 def test_the_examples_run(module: str) -> None:
-    found = doctest.testmod(import_module(f"calibkit.{module}"))
-    assert not found.failed
+    loaded = import_module(f"calibkit.{module}")
+    assert not doctest.testmod(loaded).failed
     functions = [
         one
-        for one in vars(import_module(f"calibkit.{module}")).values()
-        if inspect.isfunction(one)
-        and one.__module__ == f"calibkit.{module}"
-        and one.__name__ in NAMES
+        for _, one in inspect.getmembers(loaded, inspect.isfunction)
+        if one.__module__ == loaded.__name__ and one.__name__ in NAMES
     ]
     assert module == "models.model" or all(">>>" in str(one.__doc__) for one in functions)
 
@@ -167,158 +156,96 @@ def test_the_page_on_python_names_every_function() -> None:
     }
 
 
-def frames(rows: pl.DataFrame) -> dict[str, Any]:
-    import duckdb
-
-    some_rows = rows.to_arrow()
-    return {
-        "polars": rows,
-        "lazy": rows.lazy(),
-        "pyarrow": some_rows,
-        "pandas": rows.to_pandas(),
-        "duckdb": duckdb.sql("SELECT * FROM some_rows"),
-    }
-
-
-@pytest.mark.parametrize("kind", ["polars", "lazy", "pyarrow", "pandas", "duckdb"])
-def test_frames_of_every_kind_give_one_model(kind: str, rows: pl.DataFrame) -> None:
-    few = rows.select("score", "label", "uncertainty").head(500)
-    frame = frames(few)[kind]
-    model = ck.fit_boundary(frame, precision=0.7, method="exact", folds=0)
-    assert model.to_json() == ck.fit_boundary(few, precision=0.7, method="exact", folds=0).to_json()
-    applied = model.apply(frame)
-    assert type(applied) is (pa.Table if kind == "duckdb" else type(frame))
-    whole = applied.collect() if kind == "lazy" else pl.DataFrame(applied)
-    assert whole.equals(model.apply(few))
-
-
-#: A fit in Python, and the same on the command line.
-FITS: dict[str, tuple[Callable[[Any], Any], list[str]]] = {
-    "boundary": (
-        lambda frame: ck.fit_boundary(
-            frame, precision=0.7, uncertainty_bins=3, tags={"team": "a"}, test=frame
-        ),
-        ["boundary", "IN", "--precision", "0.7", "--uncertainty-bins", "3", "--tag", "team=a",
-         "--test", "IN"],
-    ),
-    "levels": (
-        lambda frame: ck.fit_boundary(
-            frame, recall=0.3, method="exact", uncertainty_bins="auto", folds=3, seed=4
-        ),
-        ["boundary", "IN", "--recall", "0.3", "--method", "exact", "--uncertainty-bins", "auto",
-         "--folds", "3", "--seed", "4"],
-    ),
-    "segments": (
-        lambda frame: ck.fit_boundary(frame, capacity=0.1, method="st", by="country"),
-        ["boundary", "IN", "--capacity", "0.1", "--method", "st", "--by", "country"],
-    ),
-    "certified": (
-        lambda frame: ck.fit_boundary(frame, precision=0.6, confidence=0.9, method="st"),
-        ["boundary", "IN", "--precision", "0.6", "--confidence", "0.9", "--method", "st"],
-    ),
-    "calibrator": (
-        lambda frame: ck.fit_calibrator(frame, method="venn-abers", by="country", clip=0.001),
-        ["calibrate", "IN", "--method", "venn-abers", "--by", "country", "--clip", "0.001"],
-    ),
-    "vad": (
-        lambda frame: ck.fit_vad(frame, members=["score", "true_*"], by="country"),
-        ["vad", "IN", "--members", "score,true_*", "--by", "country"],
-    ),
-    "hetcal": (
-        lambda frame: ck.fit_hetcal(frame, features=["country", "evid*"], max_depth=2, min_leaf=200),
-        ["hetcal", "IN", "--features", "country,evid*", "--max-depth", "2", "--min-leaf", "200"],
-    ),
-    "evaluate": (
-        lambda frame: ck.evaluate(
-            frame, scores=["score", "true_positivity"], top=0.1, by="country", intervals=False
-        ),
-        ["evaluate", "IN", "--score", "score,true_positivity", "--top", "0.1", "--by", "country",
-         "--no-intervals"],
-    ),
-}  # fmt: skip
+#: Functions, their options (IN: the rows themselves) and the same on the command line.
+FITS: list[tuple[str, dict[str, Any], str]] = [
+    ("fit_boundary", {"precision": 0.7, "uncertainty_bins": 3, "tags": {"team": "a"}, "test": "IN"},
+     "--precision 0.7 --uncertainty-bins 3 --tag team=a --test IN"),
+    ("fit_boundary",
+     {"recall": 0.3, "method": "exact", "uncertainty_bins": "auto", "folds": 3, "seed": 4},
+     "--recall 0.3 --method exact --uncertainty-bins auto --folds 3 --seed 4"),
+    ("fit_boundary", {"capacity": 0.1, "method": "st", "by": "country"},
+     "--capacity 0.1 --method st --by country"),
+    ("fit_boundary", {"precision": 0.6, "confidence": 0.9, "method": "st"},
+     "--precision 0.6 --confidence 0.9 --method st"),
+    ("fit_calibrator", {"method": "venn-abers", "by": "country", "clip": 0.001},
+     "--method venn-abers --by country --clip 0.001"),
+    ("fit_vad", {"members": ["score", "true_*"], "by": "country"},
+     "--members score,true_* --by country"),
+    ("fit_hetcal", {"features": ["country", "evid*"], "max_depth": 2, "min_leaf": 200},
+     "--features country,evid* --max-depth 2 --min-leaf 200"),
+    ("evaluate", {"scores": ["score", "true_positivity"], "top": 0.1, "by": "country",
+                  "intervals": False},
+     "--score score,true_positivity --top 0.1 --by country --no-intervals"),
+    ("fit_alpha", {"features": "sorted-probs", "map": "temperature"},
+     "--features sorted-probs --map temperature"),
+    ("fit_calibrator", {"probs": "prob_*", "counts": "count_*", "method": "vector",
+                        "regularization": (0.01, 0.0)},
+     "--probs prob_* --counts count_* --method vector --regularization 0.01,0"),
+    ("evaluate", {"counts": "count_*"}, "--counts count_*"),
+]  # fmt: skip
 
 
-@pytest.mark.few(5)
-@pytest.mark.parametrize("name", FITS)
+@pytest.mark.few(7)
+@pytest.mark.parametrize(("name", "options", "typed"), FITS, ids=[typed for *_, typed in FITS])
 def test_the_same_bytes_as_the_command_line(
-    name: str, rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
+    name: str,
+    options: dict[str, Any],
+    typed: str,
+    rows: pl.DataFrame,
+    tmp_path: Path,
+    invoke: Invoke,
 ) -> None:
-    function, arguments = FITS[name]
-    file = tmp_path / "rows.parquet"
-    rows.write_parquet(file)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ck.CalibkitWarning)
-        found = function(rows)
-    done = invoke(*[str(file) if one == "IN" else one for one in arguments], "--json", "-q")
-    assert done.code == 0, done.stderr
-    assert found.as_dict() == json.loads(done.stdout)
-    output = tmp_path / "model.json"
-    invoke(*[str(file) if one == "IN" else one for one in arguments], "-o", output, "-q")
-    assert found.to_json() == output.read_bytes()
-    assert function(str(file)).to_json() == output.read_bytes()
-
-
-def test_classes_and_votes_as_the_command_line(tmp_path: Path, invoke: Invoke) -> None:
-    votes = ck.simulate_raters(800, raters=3, seed=2)
-    file = tmp_path / "votes.parquet"
-    votes.write_parquet(file)
-    pairs = [
-        (ck.fit_alpha(votes, features="sorted-probs", map="temperature"),
-         ["alpha-cal", file, "--features", "sorted-probs", "--map", "temperature"]),
-        (ck.fit_calibrator(votes, probs="prob_*", counts="count_*", method="vector",
-                           regularization=(0.01, 0.0)),
-         ["calibrate", file, "--probs", "prob_*", "--counts", "count_*", "--method", "vector",
-          "--regularization", "0.01,0"]),
-        (ck.evaluate(votes, counts="count_*"), ["evaluate", file, "--counts", "count_*"]),
-    ]  # fmt: skip
-    for model, arguments in pairs:
-        assert model.as_dict() == invoke(*arguments, "--json", "-q").result()
+    file, output = tmp_path / "rows.parquet", tmp_path / "model.json"
+    votes = ck.simulate_raters(3_000, raters=3, seed=2).select("^(prob|count)_.*$")
+    whole = pl.concat([rows, votes], how="horizontal")
+    whole.write_parquet(file)
+    line = (CLASSES[name][1], file, typed.replace("IN", str(file)), "-q")
+    printed = invoke(*line, "--json").result()
+    invoke(*line, "-o", output).succeeded()
+    with warnings.catch_warnings(action="ignore", category=ck.CalibkitWarning):
+        for frame in (whole, str(file)):
+            given = {name: frame if value == "IN" else value for name, value in options.items()}
+            found = getattr(ck, name)(frame, **given)
+            assert found.to_json() == output.read_bytes()
+            assert found.as_dict() == printed
 
 
 def test_a_comparison_is_that_of_the_command_line(
     rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
-    file = tmp_path / "rows.parquet"
+    file, test = tmp_path / "rows.parquet", tmp_path / "test.parquet"
     rows.write_parquet(file)
-    for options in ({"folds": 0}, {"folds": 2, "test": rows.head(1_000), "score_bins": 20}):
+    rows.head(1_000).write_parquet(test)
+    for options, *typed in (
+        ({"folds": 0}, "--folds 0"),
+        ({"folds": 2, "test": test, "score_bins": 20}, "--folds 2 --score-bins 20 --test", test),
+    ):
         table = ck.compare(rows, recall=0.4, uncertainty_bins=2, **options)
-        typed = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
-        if "test" in options:
-            rows.head(1_000).write_parquet(tmp_path / "test.parquet")
-            typed[1] = f"--test={tmp_path / 'test.parquet'}"
-        done = invoke("boundary", file, "--recall=0.4", "--uncertainty-bins=2", *typed,
-                      "--compare", "--json", "-q")  # fmt: skip
-        assert table.to_dicts() == json.loads(done.stdout)["compare"]
+        line = ("boundary", file, "--recall 0.4 --uncertainty-bins 2 --compare --json -q")
+        assert table.to_dicts() == invoke(*line, *typed).result()["compare"]
         assert {"st", "exact", "auto"} <= set(table["method"])
     with pytest.raises(ck.UsageError, match="leave by out"):
         ck.compare(rows, recall=0.4, by="country")
 
 
-@pytest.mark.parametrize("given", ["numbers", "model", "file"])
 def test_edges_of_levels_are_given_as_numbers_a_model_or_a_file(
-    given: str, rows: pl.DataFrame, tmp_path: Path
+    rows: pl.DataFrame, tmp_path: Path
 ) -> None:
     model = ck.fit_boundary(rows.head(500), recall=0.5, method="exact", uncertainty_bins=3, folds=0)
     model.save(tmp_path / "model.json")
-    edges: Any = {
-        "numbers": model.uncertainty_edges,
-        "model": model,
-        "file": str(tmp_path / "model.json"),
-    }[given]
-    again = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges, folds=0)
-    assert again.uncertainty_edges == model.uncertainty_edges
-    assert ck.bin(rows, uncertainty_edges=edges, score_bins=2).height == 6
-    with pytest.raises(ck.UsageError, match="makes 3 levels; leave uncertainty_bins out"):
-        ck.bin(rows, uncertainty_edges=edges, uncertainty_bins=2)
+    for edges in (model.uncertainty_edges, model, str(tmp_path / "model.json")):
+        again = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges, folds=0)
+        assert again.uncertainty_edges == model.uncertainty_edges
+        assert ck.bin(rows, uncertainty_edges=edges, score_bins=2).height == 6
+        with pytest.raises(ck.UsageError, match="makes 3 levels; leave uncertainty_bins out"):
+            ck.bin(rows, uncertainty_edges=edges, uncertainty_bins=2)
 
 
 def test_a_grid_is_binned_and_fitted(rows: pl.DataFrame) -> None:
-    grid = ck.bin(rows, uncertainty_bins=3, score_bins=50)
+    grid, goal = ck.bin(rows, uncertainty_bins=3, score_bins=50), {"precision": "0.7", "folds": 0}
     assert ck.evaluate(rows, grid=grid, metrics=["ece_at:1"], intervals=False).rows == rows.height
-    model = ck.fit_boundary(grid, precision="0.7", method="exact", folds=0)
-    direct = ck.fit_boundary(
-        rows, precision=0.7, method="exact", uncertainty_bins=3, score_bins=50, folds=0
-    )
+    model = ck.fit_boundary(grid, method="exact", **goal)
+    direct = ck.fit_boundary(rows, method="exact", uncertainty_bins=3, score_bins=50, **goal)
     assert model.score_thresholds == direct.score_thresholds
 
 
@@ -326,21 +253,21 @@ def test_a_model_is_saved_loaded_applied_and_judged(rows: pl.DataFrame, tmp_path
     model = ck.fit_boundary(rows, precision=0.7, method="st", folds=0)
     model.save(tmp_path / "model.json")
     loaded = ck.load(tmp_path / "model.json")
-    assert loaded.to_json() == model.to_json()
-    assert isinstance(loaded, ck.BoundaryModel)
+    assert isinstance(loaded, ck.BoundaryModel) and loaded.to_json() == model.to_json()
     found = ck.evaluate(rows, boundary=loaded, metrics=["precision"], intervals=False)
     assert found.metrics["boundary"]["all"]["precision"] == model.fit.in_sample.precision
     chosen = loaded.apply(rows.rename({"score": "p"}), score="p", selected=True, column="take")
-    assert chosen.height == model.fit.in_sample.selected
-    assert set(chosen["take"]) == {1}
+    assert chosen["take"].to_list() == [1] * int(model.fit.in_sample.selected)
     with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows lack a value"):
         some = loaded.apply({"score": [0.5, None]}, on_missing="null", max_missing=0.5)
     assert np.isnan(some["decision"]).tolist() == [False, True]
 
 
 def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> None:
-    before = ck.evaluate(rows.head(1_000), metrics=["auc"], intervals=False)
-    after = ck.evaluate(rows.tail(1_000), metrics=["auc"], intervals=False)
+    before, after = (
+        ck.evaluate(some, metrics=["auc"], intervals=False)
+        for some in (rows.head(1_000), rows.tail(1_000))
+    )
     (tmp_path / "before.json").write_bytes(before.to_json())
     compared = ck.diff(tmp_path / "before.json", after)
     (outcome,) = ck.gate(compared, ["auc.delta<5"])
@@ -350,10 +277,12 @@ def test_results_are_judged_and_compared(rows: pl.DataFrame, tmp_path: Path) -> 
 
 
 def test_a_float_means_its_shortest_decimal(rows: pl.DataFrame) -> None:
-    few = rows.head(500)
-    as_text = ck.fit_boundary(few, precision="0.55", method="st", folds=0)
-    assert ck.fit_boundary(few, precision=0.55, method="st", folds=0).to_json() == as_text.to_json()
-    assert as_text.objective.subject_to == {"precision": "0.55"} or "0.55" in str(as_text.objective)
+    as_float, as_text = (
+        ck.fit_boundary(rows.head(500), precision=bound, method="st", folds=0)
+        for bound in (0.55, "0.55")
+    )
+    assert as_float.to_json() == as_text.to_json()
+    assert as_text.objective.subject_to == {"precision": 0.55}
 
 
 def test_warnings_are_warnings() -> None:
@@ -368,69 +297,66 @@ def test_warnings_are_warnings() -> None:
     assert caught[0].filename == "nightly.py"
 
 
-BAD: dict[str, tuple[type[ck.CalibkitError], str, Callable[[pl.DataFrame], object]]] = {
-    "objective": (ck.UsageError, "exactly one objective", lambda f: ck.fit_boundary(f)),
-    "column": (ck.UsageError, "did you mean 'score'",
-               lambda f: ck.fit_calibrator(f, score="scores")),
-    "keyword": (ck.UsageError, "Model.apply: no option 'slected' .did you mean 'selected'",
-                lambda f: ck.fit_calibrator(f, method="platt").apply(f, slected=True)),
-    "method": (ck.UsageError, "no method 'exakt'",
-               lambda f: ck.fit_boundary(f, precision=0.9, method="exakt")),
-    "strategy": (ck.UsageError, "^strategy='x' is not known",
-                 lambda f: ck.fit_boundary(f, precision=0.9, strategy="x")),  # type: ignore[arg-type]
-    "no strategy": (ck.UsageError, "^strategy=3 is not known; use one of equal-mass",
-                    lambda f: ck.fit_boundary(f, precision=0.9, strategy=3)),  # type: ignore[arg-type]
-    "folds": (ck.UsageError, "^folds is 2.5", lambda f: ck.fit_boundary(f, precision=0.9, folds=2.5)),  # type: ignore[arg-type]
-    "levels": (ck.UsageError, "^uncertainty_bins is 0",
-               lambda f: ck.fit_boundary(f, precision=0.9, uncertainty_bins=0)),
-    "auto": (ck.UsageError, "give it folds",
-             lambda f: ck.fit_boundary(f, precision=0.9, method="exact", uncertainty_bins="auto",
-                                       folds=0)),
-    "provenance": (ck.UsageError, "^provenance='x'",
-                   lambda f: ck.fit_calibrator(f, provenance="x")),  # type: ignore[arg-type]
-    "scale": (ck.UsageError, "^scale='x' is not known",
-              lambda f: ck.fit_calibrator(f, scale="x")),  # type: ignore[arg-type]
-    "bound": (ck.UsageError, "expected a number from 0 to 1",
-              lambda f: ck.fit_boundary(f, precision=1.5)),
-    "infeasible": (ck.InfeasibleError, "no boundary",
-                   lambda f: ck.fit_boundary(f, precision=1, method="st", score="evidence",
-                                             scale="raw")),
-    "range": (ck.DataError, "frame: column 'evidence'", lambda f: ck.evaluate(f, scores="evidence")),
-    "classes": (ck.UsageError, "^bins is for scores",
-                lambda f: ck.fit_calibrator(f, probs="prob_*", bins=3)),
-    "penalty": (ck.UsageError, "^regularization is",
-                lambda f: ck.fit_calibrator(f, probs="prob_*", regularization=-1.0)),
-    "patterns": (ck.UsageError, "one pattern", lambda f: ck.fit_alpha(f, probs=["a", "b"])),  # type: ignore[arg-type]
-    "frame": (ck.UsageError, "polars cannot read", lambda f: ck.fit_vad(object())),  # type: ignore[arg-type]
-    "frames": (ck.UsageError, "takes a frame, and all else by keyword", lambda f: ck.bin(f, f)),
-    "no text": (ck.UsageError, "^groups is 3; expected a string",
-                lambda f: ck.fit_boundary(f, precision=0.9, groups=3)),  # type: ignore[arg-type]
-    "no flag": (ck.UsageError, "^interpolate is 'yes'; expected True or False",
-                lambda f: ck.fit_calibrator(f, interpolate="yes")),  # type: ignore[arg-type]
-    "empty": (ck.DataError, "0 rows", lambda f: ck.bin(f.head(0))),
-    "bins": (ck.UsageError, "^score_bins is 0", lambda f: ck.bin(f, score_bins=0)),
-    "tags": (ck.UsageError, "not a pair of strings",
-             lambda f: ck.fit_calibrator(f, tags={"a": 1})),  # type: ignore[dict-item]
-    "threads": (ck.UsageError, "^threads is 0", lambda f: ck.fit_calibrator(f, threads=0)),
-    "model": (ck.UsageError, "no such file", lambda f: ck.load("nowhere.json")),
-    "missing": (ck.UsageError, "^on_missing='x'",
-                lambda f: ck.fit_calibrator(f, method="platt").apply(f, on_missing="x")),
-}  # fmt: skip
+USAGE, DATA = ck.UsageError, ck.DataError
+#: Function, options, and the error.
+BAD: list[tuple[str, dict[str, Any], type[ck.CalibkitError], str]] = [
+    ("fit_boundary", {}, USAGE, "exactly one objective"),
+    ("fit_boundary", {"precision": 0.9, "method": "exakt"}, USAGE, "no method 'exakt'"),
+    ("fit_boundary", {"precision": 0.9, "strategy": "x"}, USAGE, "^strategy='x' is not known"),
+    ("fit_boundary", {"precision": 0.9, "strategy": 3}, USAGE,
+     "^strategy=3 is not known; use one of equal-mass"),
+    ("fit_boundary", {"precision": 0.9, "folds": 2.5}, USAGE, "^folds is 2.5"),
+    ("fit_boundary", {"precision": 0.9, "uncertainty_bins": 0}, USAGE, "^uncertainty_bins is 0"),
+    ("fit_boundary", {"precision": 0.9, "method": "exact", "uncertainty_bins": "auto", "folds": 0},
+     USAGE, "give it folds"),
+    ("fit_boundary", {"precision": 0.9, "groups": 3}, USAGE, "^groups is 3; expected a string"),
+    ("fit_boundary", {"precision": 1.5}, USAGE, "expected a number from 0 to 1"),
+    ("fit_boundary", {"precision": 1, "method": "st", "score": "evidence", "scale": "raw"},
+     ck.InfeasibleError, "no boundary"),
+    ("fit_calibrator", {"score": "scores"}, USAGE, "did you mean 'score'"),
+    ("fit_calibrator", {"provenance": "x"}, USAGE, "^provenance='x'"),
+    ("fit_calibrator", {"scale": "x"}, USAGE, "^scale='x' is not known"),
+    ("fit_calibrator", {"probs": "prob_*", "bins": 3}, USAGE, "^bins is for scores"),
+    ("fit_calibrator", {"probs": "prob_*", "regularization": -1.0}, USAGE, "^regularization is"),
+    ("fit_calibrator", {"interpolate": "yes"}, USAGE,
+     "^interpolate is 'yes'; expected True or False"),
+    ("fit_calibrator", {"tags": {"a": 1}}, USAGE, "not a pair of strings"),
+    ("fit_calibrator", {"threads": 0}, USAGE, "^threads is 0"),
+    ("fit_alpha", {"probs": ["a", "b"]}, USAGE, "one pattern"),
+    ("evaluate", {"scores": "evidence"}, DATA, "frame: column 'evidence'"),
+    ("bin", {"score_bins": 0}, USAGE, "^score_bins is 0"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda rows: ck.simulate_posterior(), "simulate_posterior: missing .* 'rows'"),
-        (lambda rows: ck.export("boundary.json"), "export: missing .* 'to'"),
-        (lambda rows: ck.watch(rows, model="boundary.json"), "watch: missing .* 'state'"),
-        (lambda rows: ck.gate(rows, "auc<0.5"), "os.PathLike object, not DataFrame"),
-    ],
-)
-def test_what_is_missing_is_said_of_the_function(
-    call: Callable[[pl.DataFrame], object], message: str, rows: pl.DataFrame
+@pytest.mark.parametrize(("name", "options", "kind", "message"), BAD)
+def test_errors_name_the_keyword(
+    name: str, options: dict[str, Any], kind: type, message: str, rows: pl.DataFrame
 ) -> None:
-    with pytest.raises(TypeError, match=message):
+    with pytest.raises(kind, match=message):
+        getattr(ck, name)(rows.head(200), **options)
+
+
+CALLS: list[tuple[Callable[[Any], object], type[Exception], str]] = [
+    (lambda rows: ck.fit_vad(object()), USAGE, "polars cannot read"),  # type: ignore[arg-type]
+    (lambda rows: ck.bin(rows, rows), USAGE, "takes a frame, and all else by keyword"),
+    (lambda rows: ck.bin(rows.head(0)), DATA, "0 rows"),
+    (lambda rows: ck.load("nowhere.json"), USAGE, "no such file"),
+    (lambda rows: ck.fit_calibrator(rows, method="platt").apply(rows, slected=True), USAGE,
+     "Model.apply: no option 'slected' .did you mean 'selected'"),
+    (lambda rows: ck.fit_calibrator(rows, method="platt").apply(rows, on_missing="x"), USAGE,
+     "^on_missing='x'"),
+    (lambda rows: ck.simulate_posterior(), TypeError, "simulate_posterior: missing .* 'rows'"),
+    (lambda rows: ck.export("boundary.json"), TypeError, "export: missing .* 'to'"),
+    (lambda rows: ck.watch(rows, model="boundary.json"), TypeError, "watch: missing .* 'state'"),
+    (lambda rows: ck.gate(rows, "auc<0.5"), TypeError, "os.PathLike object, not DataFrame"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "message"), CALLS)
+def test_what_is_wrong_is_said_of_the_function(
+    call: Callable[[Any], object], kind: type[Exception], message: str, rows: pl.DataFrame
+) -> None:
+    with pytest.raises(kind, match=message):
         call(rows)
 
 
@@ -444,21 +370,14 @@ def test_findings_and_summaries_speak_python(rows: pl.DataFrame) -> None:
         assert not re.search("--[a-z]", result.summary() + result._repr_html_())
 
 
-@pytest.mark.parametrize("name", BAD)
-def test_errors_are_those_of_the_command_line(name: str, rows: pl.DataFrame) -> None:
-    kind, message, call = BAD[name]
-    with pytest.raises(kind, match=message):
-        call(rows.head(200))
-
-
 def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     draw = np.random.default_rng(2)
     share = draw.dirichlet([1.0, 1.0, 2.0], 80)
     votes = np.array([draw.multinomial(3, row) for row in share])
-    table = {f"prob_c{k}": share[:, place] for place, k in enumerate((2, 10, 1))}
-    frame = pl.DataFrame(
-        table | {f"count_c{k}": votes[:, place] for place, k in enumerate((2, 10, 1))}
-    )
+    names = ("c2", "c10", "c1")
+    table = {f"prob_{name}": share[:, place] for place, name in enumerate(names)}
+    table |= {f"count_{name}": votes[:, place] for place, name in enumerate(names)}
+    frame = pl.DataFrame(table)
     model = ck.fit_alpha(frame)
     assert model.classes == ["c1", "c2", "c10"]  # by number
     assert f"alpha0 = {np.exp(model.log_alpha0):.4g}, 3 classes, 80 rows" in repr(model)
@@ -468,17 +387,10 @@ def test_arrays_of_class_probabilities_give_the_first_column() -> None:
     assert found.tolist() == pytest.approx(whole[added[0]].to_list())
 
 
-def test_given_edges_cut_uncertainties_where_they_say() -> None:
-    draw = np.random.default_rng(6)
-    frame = pl.DataFrame(
-        {
-            "score": draw.uniform(size=300),
-            "uncertainty": draw.exponential(size=300),
-            "label": draw.integers(0, 2, 300),
-        }
-    )
-    edges = [0.05, 0.4]  # nowhere near the quantiles
-    table = ck.bin(frame, uncertainty_edges=edges, score_bins=4)
+def test_given_edges_cut_uncertainties_where_they_say(rows: pl.DataFrame) -> None:
+    spread = rows["uncertainty"].to_numpy()
+    edges = (np.quantile(spread, [0.1, 0.2]) + 0.01).tolist()  # nowhere near the terciles
+    table = ck.bin(rows, uncertainty_edges=edges, score_bins=4)
     counts = table.group_by("uncertainty_bin").agg(pl.col("count").sum()).sort("uncertainty_bin")
-    levels = np.searchsorted(edges, frame["uncertainty"].to_numpy(), side="right")
+    levels = np.searchsorted(edges, spread, side="right")
     assert counts["count"].to_list() == np.bincount(levels, minlength=3).tolist()

@@ -25,15 +25,9 @@ def rows(columns: dict[str, object], *, keywords: dict | None = None, **options)
     return read_score_rows(source, ColumnOptions(**options), **(keywords or {}))
 
 
-def refused(
-    kind: type[CalibkitError],
-    columns: dict[str, object],
-    *,
-    keywords: dict | None = None,
-    **options,
-) -> CalibkitError:
+def refused(kind: type[CalibkitError], columns: dict[str, object], **given) -> CalibkitError:
     with pytest.raises(kind) as caught:
-        rows(columns, keywords=keywords, **options)
+        rows(columns, **given)
     return caught.value
 
 
@@ -49,32 +43,23 @@ def test_columns_that_are_not_asked_for_are_not_checked() -> None:
 # Types
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        (pl.Float64, np.float64),
-        (pl.Float32, np.float32),
-        (pl.Float16, np.float32),
-        (pl.Int8, np.float64),
-        (pl.UInt64, np.float64),
-        (pl.Int128, np.float64),
-        (pl.Decimal(10, 2), np.float64),
-        (pl.Boolean, np.float64),
-    ],
-)
-@pytest.mark.parametrize("chunks", [1, 3])
-def test_number_types(kind: pl.DataType, expected: type, chunks: int) -> None:
-    column = pl.Series("v", [0, 1], dtype=pl.Int64).cast(kind)
-    column = pl.concat([column] * chunks, rechunk=False)
-    array = numeric_column(column, finder(column))
-    assert array.dtype == expected
-    assert array.tolist() == [0.0, 1.0] * chunks
-    assert not array.flags.writeable
-    assert array.flags.c_contiguous
+NUMBERS = [pl.Float64, pl.Float32, pl.Float16, pl.Int8, pl.UInt64, pl.Int128, pl.Decimal(10, 2)]
 
 
 def finder(column: pl.Series) -> RowFinder:
     return RowFinder(Source.from_frame(column.to_frame(), "scores.parquet"))
+
+
+@pytest.mark.parametrize("kind", [*NUMBERS, pl.Boolean])
+@pytest.mark.parametrize("chunks", [1, 3])
+def test_number_types(kind: pl.DataType, chunks: int) -> None:
+    column = pl.Series("v", [0, 1], dtype=pl.Int64).cast(kind)
+    column = pl.concat([column] * chunks, rechunk=False)
+    array = numeric_column(column, finder(column))
+    assert array.dtype == (np.float32 if kind in (pl.Float32, pl.Float16) else np.float64)
+    assert array.tolist() == [0.0, 1.0] * chunks
+    assert not array.flags.writeable
+    assert array.flags.c_contiguous
 
 
 def test_the_frame_is_never_written_to() -> None:
@@ -82,9 +67,7 @@ def test_the_frame_is_never_written_to() -> None:
     assert math.copysign(1, numeric_column(column, finder(column))[0]) == 1.0
     assert math.copysign(1, column[0]) == -1.0
     labels = pl.Series("v", [0, 1], dtype=pl.UInt8)
-    for array in (numeric_column(column, finder(column)), label_column(labels, finder(labels))[0]):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 7
+    assert not label_column(labels, finder(labels))[0].flags.writeable
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1), st.sampled_from([pl.Float32, pl.Float64]))
@@ -155,23 +138,15 @@ def test_a_value_is_shown_with_the_digits_of_its_type(kind: pl.DataType) -> None
 # Labels
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [0, 1],
-        [0.0, 1.0],
-        [-0.0, 1.0],
-        [False, True],
-        ["0", "1"],
-        ["f", "T"],
-        ["FALSE", "true"],
-        pl.Series(["F", "t"], dtype=pl.Categorical),
-        pl.Series(["f", "t"], dtype=pl.Enum(["t", "f"])),
-        pl.Series([0, 1], dtype=pl.UInt64),
-        pl.Series([0, 1], dtype=pl.Float32),
-        pl.Series([0, 1], dtype=pl.Int64).cast(pl.Decimal(3, 1)),
-    ],
-)
+LABELS = [
+    *([0, 1], [0.0, 1.0], [-0.0, 1.0], [False, True], ["0", "1"], ["f", "T"], ["FALSE", "true"]),
+    pl.Series(["F", "t"], dtype=pl.Categorical),
+    pl.Series(["f", "t"], dtype=pl.Enum(["t", "f"])),
+    *(pl.Series([0, 1]).cast(kind) for kind in (pl.UInt64, pl.Float32, pl.Decimal(3, 1))),
+]
+
+
+@pytest.mark.parametrize("values", LABELS)
 def test_labels(values) -> None:
     label = rows({"score": [0.5, 0.5], "label": values}).label
     assert (label.tolist(), label.dtype) == ([0, 1], np.uint8)
@@ -216,22 +191,16 @@ def test_positive_class(values, positive: str) -> None:
     assert read.label.tolist() == [0, 1]
 
 
-@pytest.mark.parametrize(
-    ("values", "positive"),
-    [
-        (["ham", "eggs"], "spam"),
-        (["ham", "Spam"], "spam"),
-        ([1, 2], "3"),
-        ([1, 2], "x"),
-        ([1, 2], "1.5"),
-        ([1, 2], "1e999"),
-        ([1, 2], "nan"),
-        ([0.5, 1.0], "inf"),
-        ([0.5, 1.0], "snan"),
-        ([True, False], "yes"),
-        ([True, True], "f"),
-    ],
-)
+ABSENT = [
+    *((["ham", other], "spam") for other in ("eggs", "Spam")),
+    *(([1, 2], positive) for positive in ("3", "x", "1.5", "1e999", "nan")),
+    *(([0.5, 1.0], positive) for positive in ("inf", "snan")),
+    ([True, False], "yes"),
+    ([True, True], "f"),
+]
+
+
+@pytest.mark.parametrize(("values", "positive"), ABSENT)
 def test_positive_class_that_no_row_has(values, positive: str) -> None:
     columns = {"score": [0.5, 0.5], "label": values}
     error = refused(DataError, columns, positive=positive)
@@ -256,24 +225,21 @@ def test_rows_without_a_label(values: list[object]) -> None:
     assert "1 row without a value dropped (--unlabelled drop)" in read.warnings[0]
 
 
-# Names
+# Names and further columns
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"score": "label"}, {"weight": "label"}, {"uncertainty": "score"}, {"weight": "score"}],
-)
-def test_one_column_in_two_roles(options: dict[str, str]) -> None:
-    error = refused(UsageError, {"score": [0.5], "label": [1]}, **options)
-    assert "is both" in error.message
-
-
-def test_the_default_uncertainty_gives_way_to_named_columns() -> None:
-    read = rows({"uncertainty": [0.5], "label": [1]}, score="uncertainty")
-    assert read.uncertainty is None
-
-
-# Files and further columns
+def test_one_column_in_two_roles() -> None:
+    for role, name in (
+        ("score", "label"),
+        ("weight", "label"),
+        ("uncertainty", "score"),
+        ("weight", "score"),
+    ):
+        assert (
+            "is both" in refused(UsageError, {"score": [0.5], "label": [1]}, **{role: name}).message
+        )
+    # The default uncertainty gives way to named columns.
+    assert rows({"uncertainty": [0.5], "label": [1]}, score="uncertainty").uncertainty is None
 
 
 def test_other_columns_are_dropped_along() -> None:

@@ -18,6 +18,7 @@ import calibkit as ck
 from calibkit.files.frames import frame_of_arrays, is_array
 
 SCORE = [0.2, 0.4, 0.9]
+GOAL: dict[str, Any] = {"precision": 0.6, "method": "exact", "uncertainty_bins": 2, "folds": 0}
 
 
 def made(**roles: Any) -> tuple[pl.DataFrame, dict[str, Any]]:
@@ -47,56 +48,20 @@ def test_an_array_of_any_kind_is_a_column(kind: str) -> None:
     assert frame["label"].to_list() == [0, 1, 1]
 
 
-def test_an_array_is_no_frame() -> None:
-    for array in (np.array(SCORE), np.ones((3, 2)), pl.Series(SCORE), pa.array(SCORE)):
-        with pytest.raises(
-            ck.UsageError, match=r"a frame, .* too: fit_calibrator\(score=…, label=…\)"
-        ):
-            ck.fit_calibrator(array)
-
-
-def test_fits_take_arrays() -> None:
-    rows = ck.simulate_posterior(1_000, seed=1)
-    score, label, uncertainty = (
-        rows[name].to_numpy() for name in ("score", "label", "uncertainty")
-    )
-    goal: dict[str, Any] = {"precision": 0.6, "method": "exact", "uncertainty_bins": 2, "folds": 0}
-    model = ck.fit_boundary(score=score, label=label, uncertainty=uncertainty, **goal)
-    assert model.to_json() == ck.fit_boundary(rows, **goal).to_json()
-    text = ck.fit_calibrator(score=score, label=np.where(label, "yes", "no"), positive="yes")
+def test_fits_take_arrays(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
+    columns = {name: rows[name].to_numpy() for name in rows.columns}
+    assert ck.fit_boundary(**columns, **GOAL).to_json() == model.to_json()
+    words = np.where(columns["label"], "yes", "no")
+    text = ck.fit_calibrator(score=columns["score"], label=words, positive="yes")
     assert text.own_map == ck.fit_calibrator(rows).own_map
     parts = ck.simulate_partitions(1_000, seed=1)
     features = parts.select("^feature_.*$").to_pandas()
     alone = ck.fit_hetcal(parts, features=list(features), max_depth=1)
-    found = ck.fit_hetcal(
-        score=parts["score"], label=parts["label"], features=features, max_depth=1
-    )
-    assert found.to_json() == alone.to_json()
+    roles = {"score": parts["score"], "label": parts["label"], "features": features}
+    assert ck.fit_hetcal(**roles, max_depth=1).to_json() == alone.to_json()
     votes = ck.simulate_raters(300, raters=3, seed=1)
     probs, counts = (votes.select(f"^{stem}_.*$").to_numpy() for stem in ("prob", "count"))
     assert ck.fit_alpha(probs=probs, counts=counts).to_json() == ck.fit_alpha(votes).to_json()
-
-
-def test_matrices_become_columns_of_the_default_names() -> None:
-    matrix = np.arange(6.0).reshape(3, 2)
-    frame, names = made(members=matrix, probs=matrix[::-1], counts=matrix.tolist(), features=matrix)
-    assert names == {
-        "members": ["score_0", "score_1"],
-        "probs": "prob_*",
-        "counts": "count_*",
-        "features": ["feature_0", "feature_1"],
-    }
-    assert frame["score_1"].to_list() == [1.0, 3.0, 5.0]
-    assert frame["prob_0"].to_list() == [4.0, 2.0, 0.0]
-    assert frame["count_1"].to_list() == [1.0, 3.0, 5.0]
-
-
-def test_frames_of_several_columns_keep_their_names() -> None:
-    features = pd.DataFrame({"age": [1, 2, 3], "town": ["a", "b", "a"]})
-    probs = {"cat": [0.1, 0.2, 0.3], "prob_dog": [0.9, 0.8, 0.7]}
-    frame, names = made(features=features, probs=probs, score=np.array(SCORE))
-    assert names == {"features": ["age", "town"], "probs": "prob_*", "score": "score"}
-    assert frame.columns == ["age", "town", "prob_cat", "prob_dog", "score"]
 
 
 def test_arrays_of_objects_are_what_they_hold() -> None:
@@ -126,19 +91,15 @@ def test_names_are_no_arrays() -> None:
     frame = {"score": SCORE}
     roles = {"score": "p", "features": ["a", "b*"], "members": ("s_*",), "label": None}
     assert frame_of_arrays(roles, frame) == (frame, {})
-    assert not is_array("score", "p")
-    assert is_array("label", ["no", "yes"])
-    assert not is_array("scores", ["new", "old"])
+    assert is_array("label", ["a"]) and not is_array("score", ["a"])
     assert not is_array("test", pl.DataFrame(frame))
-
-
-def test_one_name_of_several_is_no_array() -> None:
     votes = ck.simulate_raters(300, raters=3, seed=1)
     votes = ck.fit_alpha(votes).apply(votes)
-    named = ck.evaluate(votes, probs="prob_*", counts="count_*", alpha0=["alpha0"])
-    assert named == ck.evaluate(votes, probs="prob_*", counts="count_*", alpha0="alpha0")
-    assert not any(is_array(role, ["a"]) for role in ("score", "uncertainty", "features"))
-    assert is_array("label", ["a"])
+    one, several = (
+        ck.evaluate(votes, probs="prob_*", counts="count_*", alpha0=name)
+        for name in ("alpha0", ["alpha0"])
+    )
+    assert one == several
 
 
 def test_arrays_stand_beside_a_frame() -> None:
@@ -147,8 +108,7 @@ def test_arrays_stand_beside_a_frame() -> None:
     assert isinstance(whole, pl.DataFrame)
     assert (whole.columns, names) == (["score", "country", "label"], {"label": "label"})
     whole, _ = frame_of_arrays({"score": [0.0, 0.0, 0.1]}, frame)
-    assert isinstance(whole, pl.DataFrame)
-    assert whole["score"].to_list() == [0.0, 0.0, 0.1]
+    assert pl.DataFrame(whole)["score"].to_list() == [0.0, 0.0, 0.1]
 
 
 @pytest.mark.parametrize(
@@ -236,67 +196,34 @@ def rows() -> pl.DataFrame:
 
 @pytest.fixture(scope="module")
 def model(rows: pl.DataFrame) -> ck.BoundaryModel:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ck.CalibkitWarning)
-        return ck.fit_boundary(rows, precision=0.6, method="exact", uncertainty_bins=2, folds=0)
+    return ck.fit_boundary(rows, **GOAL)
 
 
-def test_pandas_keeps_its_index_and_its_types(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
-    frame = rows.to_pandas().set_index(pd.Index(np.arange(400) * 3, name="id"))
-    frame["town"] = pd.Categorical(["a", "b"] * 200)
-    frame["label"] = frame["label"].astype("Int64")
-    whole = model.apply(frame)
-    assert isinstance(whole, pd.DataFrame)
-    pd.testing.assert_frame_equal(whole[list(frame)], frame)
-    assert whole["decision"].to_list() == model.apply(rows)["decision"].to_list()
-    some = model.apply(frame, selected=True, keep=["town", "score"])
-    assert list(some) == ["score", "town", "decision", "margin"]
-    pd.testing.assert_index_equal(some.index, whole.index[whole["decision"] == 1])
-    pd.testing.assert_series_equal(some["score"], frame["score"][whole["decision"] == 1])
+#: Frames of every kind, and what comes back.
+KINDS: dict[str, tuple[Callable[[pl.DataFrame], Any], type]] = {
+    "polars": (lambda rows: rows, pl.DataFrame),
+    "lazy": (pl.DataFrame.lazy, pl.LazyFrame),
+    "pandas": (pl.DataFrame.to_pandas, pd.DataFrame),
+    "arrow": (pl.DataFrame.to_arrow, pa.Table),
+    "reader": (lambda rows: rows.to_arrow().to_reader(), pa.Table),
+    "batch": (lambda rows: rows.to_arrow().to_batches()[0], pa.Table),
+    "duckdb": (lambda rows: duckdb.sql("SELECT * FROM rows"), pa.Table),
+    "dictionaries": (pl.DataFrame.to_dicts, pl.DataFrame),
+    "lists": (lambda rows: rows.to_dict(as_series=False), dict),
+}
 
 
-def test_pyarrow_keeps_its_types(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
-    frame = pa.table({**rows.to_dict(as_series=False), "town": pa.array(["a", "b"] * 200)})
-    whole = model.apply(frame)
-    assert isinstance(whole, pa.Table)
-    assert whole.select(frame.column_names).equals(frame)
-    chosen = model.apply(frame, selected=True)
-    assert chosen.equals(whole.filter(pa.compute.equal(whole["decision"], 1)))
-
-
-def test_other_frames_come_back_as_their_like(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
-    wanted = model.apply(rows)
-    assert isinstance(wanted, pl.DataFrame)
-    lazy = model.apply(rows.lazy())
-    assert isinstance(lazy, pl.LazyFrame)
-    assert lazy.collect().equals(wanted)
-    relation = duckdb.sql("SELECT * FROM rows")
-    found = model.apply(relation)
-    assert isinstance(found, pa.Table)
-    assert pl.DataFrame(found).equals(wanted)
-    for batches in (rows.to_arrow().to_reader(), rows.to_arrow().to_batches()[0]):
-        found = model.apply(batches)
-        assert isinstance(found, pa.Table)
-        assert pl.DataFrame(found).equals(wanted)
-    arrays = model.apply({name: rows[name].to_list() for name in rows.columns})
-    assert list(arrays) == wanted.columns
-    assert all(isinstance(values, np.ndarray) for values in arrays.values())
-    np.testing.assert_array_equal(arrays["decision"], wanted["decision"].to_numpy())
-
-
-def test_several_files_and_a_list_of_rows_are_frames(
-    rows: pl.DataFrame, model: ck.BoundaryModel, tmp_path: Path
+@pytest.mark.parametrize("kind", KINDS)
+def test_frames_of_every_kind_are_fitted_and_come_back_as_their_like(
+    kind: str, rows: pl.DataFrame, model: ck.BoundaryModel
 ) -> None:
-    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
-    for file in files:
-        rows.write_parquet(file)
-    wanted = model.apply(rows)
-    assert model.apply(files).equals(pl.concat([wanted, wanted]))
-    assert model.apply([str(file) for file in files]).height == 2 * rows.height
-    assert model.apply(rows.to_dicts()).equals(wanted)
-    for frame in ([0.1, 0.9], [rows, rows]):
-        with pytest.raises(ck.UsageError, match="takes a frame, and all else by keyword"):
-            ck.fit_calibrator(frame)
+    made, like = KINDS[kind]
+    assert ck.fit_boundary(made(rows), **GOAL).to_json() == model.to_json()
+    found: Any = model.apply(made(rows))
+    assert isinstance(found, like)
+    assert kind != "lists" or isinstance(found["decision"], np.ndarray)
+    whole = found.collect() if kind == "lazy" else pl.DataFrame(found)
+    assert whole.equals(model.apply(rows))
 
 
 def test_a_column_that_is_written_over_comes_last(rows: pl.DataFrame) -> None:
@@ -309,20 +236,17 @@ def test_a_column_that_is_written_over_comes_last(rows: pl.DataFrame) -> None:
 
 def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
     score, uncertainty = rows["score"].to_numpy(), rows["uncertainty"].to_numpy()
-    wanted = model.apply(rows)
+    wanted, without = model.apply(rows), rows.drop("uncertainty")
     decisions = model.apply(score=score, uncertainty=uncertainty)
     assert isinstance(decisions, np.ndarray)
     np.testing.assert_array_equal(decisions, wanted["decision"].to_numpy())
-    beside = model.apply(rows.drop("uncertainty"), uncertainty=uncertainty)
-    assert beside.equals(wanted)
-    pandas = model.apply(rows.drop("uncertainty").to_pandas(), uncertainty=uncertainty)
-    assert list(pandas) == wanted.columns
+    assert model.apply(without, uncertainty=uncertainty).equals(wanted)
+    assert list(model.apply(without.to_pandas(), uncertainty=uncertainty)) == wanted.columns
     with pytest.raises(ck.UsageError, match="no column 'uncertainty'"):
         model.apply(score)
     alone = ck.fit_boundary(rows, precision=0.5, method="st")  # which reads no uncertainty
-    np.testing.assert_array_equal(
-        alone.apply(score=score, uncertainty=uncertainty), alone.apply(score)
-    )
+    found = alone.apply(score=score, uncertainty=uncertainty)
+    np.testing.assert_array_equal(found, alone.apply(score))
     calibrator = ck.fit_calibrator(rows, method="platt")
     np.testing.assert_array_equal(calibrator.apply(score), calibrator.apply(rows)["calibrated"])
     with pytest.raises(ck.UsageError, match="uses no uncertainty"):
@@ -330,14 +254,6 @@ def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryMode
     with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows"):
         missing = calibrator.apply(np.array([0.5, np.nan]), on_missing="null")
     assert np.isnan(missing).tolist() == [False, True]
-    bundle = ck.bundle({"act": model})
-    for parts in (MAP, [MAP], {"a": MAP}.values()):
-        assert ck.bundle(parts).to_json() == ck.bundle([MAP]).to_json()  # type: ignore[arg-type]
-    assert (
-        bundle.apply(rows.to_pandas())["action"].to_list() == bundle.apply(rows)["action"].to_list()
-    )
-    with pytest.raises(ck.UsageError, match="applied to a frame"):
-        bundle.apply(score)
 
 
 def test_class_probabilities_come_back_as_a_matrix() -> None:
@@ -350,3 +266,68 @@ def test_class_probabilities_come_back_as_a_matrix() -> None:
         wanted = model.apply(votes).select("^calibrated_.*$").to_numpy()
         np.testing.assert_array_equal(model.apply(probs), wanted)
         np.testing.assert_array_equal(model.apply(probs=probs), wanted)
+
+
+def test_matrices_and_frames_become_columns_and_keep_their_names() -> None:
+    matrix = np.arange(6.0).reshape(3, 2)
+    frame, names = made(members=matrix, probs=matrix[::-1], counts=matrix.tolist(), features=matrix)
+    assert names == {
+        "members": ["score_0", "score_1"],
+        "probs": "prob_*",
+        "counts": "count_*",
+        "features": ["feature_0", "feature_1"],
+    }
+    for name, values in (("score_1", [1, 3, 5]), ("prob_0", [4, 2, 0]), ("count_1", [1, 3, 5])):
+        assert frame[name].to_list() == values
+    features = pd.DataFrame({"age": [1, 2, 3], "town": ["a", "b", "a"]})
+    probs = {"cat": [0.1, 0.2, 0.3], "prob_dog": [0.9, 0.8, 0.7]}
+    frame, names = made(features=features, probs=probs, score=np.array(SCORE))
+    assert names == {"features": ["age", "town"], "probs": "prob_*", "score": "score"}
+    assert frame.columns == ["age", "town", "prob_cat", "prob_dog", "score"]
+
+
+def test_pandas_and_pyarrow_keep_their_index_and_types(
+    rows: pl.DataFrame, model: ck.BoundaryModel
+) -> None:
+    frame = rows.to_pandas().set_index(pd.Index(np.arange(400) * 3, name="id"))
+    frame["town"] = pd.Categorical(["a", "b"] * 200)
+    frame["label"] = frame["label"].astype("Int64")
+    whole: Any = model.apply(frame)
+    pd.testing.assert_frame_equal(whole[list(frame)], frame)
+    assert whole["decision"].to_list() == model.apply(rows)["decision"].to_list()
+    chosen, some = whole["decision"] == 1, model.apply(frame, selected=True, keep=["town", "score"])
+    assert list(some) == ["score", "town", "decision", "margin"]
+    pd.testing.assert_index_equal(some.index, whole.index[chosen])
+    pd.testing.assert_series_equal(some["score"], frame["score"][chosen])
+    table = pa.table({**rows.to_dict(as_series=False), "town": pa.array(["a", "b"] * 200)})
+    whole = model.apply(table)
+    assert whole.select(table.column_names).equals(table)
+    some = whole.filter(pa.compute.equal(whole["decision"], 1))
+    assert model.apply(table, selected=True).equals(some)
+
+
+def test_several_files_are_a_frame_and_several_frames_none(
+    rows: pl.DataFrame, model: ck.BoundaryModel, tmp_path: Path
+) -> None:
+    files = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for file in files:
+        rows.write_parquet(file)
+    wanted = model.apply(pl.concat([rows, rows]))
+    assert model.apply(files).equals(wanted)
+    assert model.apply([str(file) for file in files]).equals(wanted)
+    for frame in ([0.1, 0.9], [rows, rows]):
+        with pytest.raises(ck.UsageError, match="takes a frame, and all else by keyword"):
+            ck.fit_calibrator(frame)
+    for array in (np.array(SCORE), np.ones((3, 2)), pl.Series(SCORE), pa.array(SCORE)):
+        with pytest.raises(ck.UsageError, match=r"a frame, .* too: fit_calibrator\(score=…, label"):
+            ck.fit_calibrator(array)
+
+
+def test_bundles_take_frames_alone(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
+    bundle = ck.bundle({"act": model})
+    for parts in (MAP, [MAP], {"a": MAP}.values()):
+        assert ck.bundle(parts).to_json() == ck.bundle([MAP]).to_json()  # type: ignore[arg-type]
+    actions = bundle.apply(rows)["action"].to_list()
+    assert bundle.apply(rows.to_pandas())["action"].to_list() == actions
+    with pytest.raises(ck.UsageError, match="applied to a frame"):
+        bundle.apply(rows["score"].to_numpy())

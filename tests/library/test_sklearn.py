@@ -80,56 +80,49 @@ def test_the_examples_run() -> None:
 
 
 def test_a_calibrator_is_that_of_the_library(rows: pl.DataFrame) -> None:
-    scores = rows.select("score").to_numpy()
-    made = ScoreCalibrator("isotonic", scale="probability").fit(scores, rows["label"])
+    scores, label = rows.select("score").to_numpy(), rows["label"]
+    made = ScoreCalibrator("isotonic", scale="probability").fit(scores, label)
     alone = ck.fit_calibrator(rows, method="isotonic")
     found = made.predict_proba(scores)
     np.testing.assert_array_equal(found[:, 1], alone.apply(rows)["calibrated"])
     np.testing.assert_array_equal(found.sum(axis=1), 1.0)
     assert isinstance(made.model_, ck.CalibratorModel)
-    weighted = ScoreCalibrator().fit(scores, rows["label"], np.where(rows["label"], 2.0, 1.0))
-    assert (weighted.predict_proba(scores)[:, 1] > ScoreCalibrator().fit(scores, rows["label"])
-            .predict_proba(scores)[:, 1]).all()  # fmt: skip
+    weighted = ScoreCalibrator().fit(scores, label, np.where(label, 2.0, 1.0)).predict_proba(scores)
+    assert (weighted[:, 1] > ScoreCalibrator().fit(scores, label).predict_proba(scores)[:, 1]).all()
 
 
 def test_a_boundary_is_that_of_the_library(rows: pl.DataFrame) -> None:
-    x = rows.select("score", "uncertainty").to_numpy()
-    y = np.where(rows["label"], "fraud", "ok")
+    x, y = rows.select("score", "uncertainty").to_numpy(), rows["label"].to_numpy()
     goal: dict[str, Any] = {"precision": 0.7, "method": "exact", "uncertainty_bins": 3}
-    made = BoundaryClassifier(**goal, scale="probability").fit(x, y == "fraud")
+    made = BoundaryClassifier(**goal, scale="probability").fit(x, y)
     alone = ck.fit_boundary(rows, **goal)
     assert made.model_.score_thresholds == alone.score_thresholds
-    np.testing.assert_array_equal(made.predict(x), alone.apply(rows)["decision"] == 1)
-    assert precision_score(y == "fraud", made.predict(x)) >= 0.7
+    np.testing.assert_array_equal(made.predict(x), alone.apply(rows)["decision"])
+    assert precision_score(y, made.predict(x)) >= 0.7
     # The second class in order is the positive one.
-    named = BoundaryClassifier(**goal).fit(-x, y)
+    named = BoundaryClassifier(**goal).fit(-x, np.where(y, "fraud", "ok"))
     assert named.classes_.tolist() == ["fraud", "ok"]
-    default = BoundaryClassifier().fit(x, rows["label"])
-    assert default.model_.objective.maximize == "balanced-accuracy"
-    chance = BoundaryClassifier(method="stochastic", precision=0.7).fit(x, rows["label"])
-    np.testing.assert_array_equal(
-        chance.predict(x),
-        ck.fit_boundary(rows, method="stochastic", precision=0.7, scale="raw").apply(
-            rows, key="row-number"
-        )["decision"],
-    )
+    assert BoundaryClassifier().fit(x, y).model_.objective.maximize == "balanced-accuracy"
+    chance = {"method": "stochastic", "precision": 0.7}
+    alone = ck.fit_boundary(rows, **chance, scale="raw")
+    decisions = alone.apply(rows, key="row-number")["decision"]
+    np.testing.assert_array_equal(BoundaryClassifier(**chance).fit(x, y).predict(x), decisions)
     by_name = BoundaryClassifier(**goal, scale="probability", uncertainty="uncertainty")
     frame = rows.select("score", "label", "uncertainty").to_pandas()
-    np.testing.assert_array_equal(by_name.fit(frame, y == "fraud").predict(frame), made.predict(x))
+    np.testing.assert_array_equal(by_name.fit(frame, y).predict(frame), made.predict(x))
 
 
 def test_scores_of_an_estimator_are_made_out_of_fold(blobs: tuple[Any, Any]) -> None:
     x, y = blobs
-    forest = RandomForestClassifier(20, random_state=0)
-    made = BoundaryClassifier(forest, precision=0.8, method="st").fit(x[:1000], y[:1000])
-    fooled = BoundaryClassifier(
-        FrozenEstimator(forest.fit(x[:1000], y[:1000])), precision=0.8, method="st"
-    ).fit(x[:1000], y[:1000])
+    seen, new = (x[:1000], y[:1000]), (x[1000:], y[1000:])
+    forest, goal = RandomForestClassifier(20, random_state=0), {"precision": 0.8, "method": "st"}
+    made = BoundaryClassifier(forest, **goal).fit(*seen)
+    frozen = BoundaryClassifier(FrozenEstimator(forest.fit(*seen)), **goal)
     # On rows that it has seen the forest is nearly always right.
-    assert made.model_.fit.in_sample.recall < fooled.model_.fit.in_sample.recall == 1.0
-    assert precision_score(y[1000:], made.predict(x[1000:])) > 0.7
-    frozen = BoundaryClassifier(FrozenEstimator(forest), precision=0.8, method="st")
-    assert precision_score(y[1000:], frozen.fit(x[1000:], y[1000:]).predict(x[1000:])) >= 0.8
+    fooled = frozen.fit(*seen).model_.fit.in_sample
+    assert made.model_.fit.in_sample.recall < fooled.recall == 1.0
+    assert precision_score(new[1], made.predict(new[0])) > 0.7
+    assert precision_score(new[1], frozen.fit(*new).predict(new[0])) >= 0.8
 
 
 def test_the_spread_of_an_ensemble_is_an_uncertainty(blobs: tuple[Any, Any]) -> None:
@@ -141,38 +134,27 @@ def test_the_spread_of_an_ensemble_is_an_uncertainty(blobs: tuple[Any, Any]) -> 
     assert set(made.predict(x)) == {0, 1}
     column = BoundaryClassifier(GaussianNB(), uncertainty=3, **own).fit(x, y)
     assert len(column.model_.score_thresholds) == 2
-    for estimator in (None, LogisticRegression()):
-        with pytest.raises(ValueError, match="needs an ensemble"):
-            BoundaryClassifier(estimator, uncertainty="spread").fit(x, y)
-
-
-def test_members_that_want_a_frame_get_it(blobs: tuple[Any, Any]) -> None:
-    frame = pl.DataFrame(blobs[0]).to_pandas()
+    # Members that want a frame get it.
+    frame = pl.DataFrame(x).to_pandas()
     by_name = make_pipeline(ColumnTransformer([("own", "passthrough", ["column_0"])]), GaussianNB())
     both = VotingClassifier([("a", by_name), ("b", GaussianNB())], voting="soft")
     made = BoundaryClassifier(both, recall=0.9, method="st", uncertainty="spread")
-    assert set(made.fit(frame, blobs[1]).predict(frame)) == {0, 1}
+    assert set(made.fit(frame, y).predict(frame)) == {0, 1}
 
 
-def test_parts_of_the_feature_space_have_maps_of_their_own() -> None:
+def test_parts_of_the_feature_space_have_maps_of_their_own(blobs: tuple[Any, Any]) -> None:
     rows = ck.simulate_partitions(4_000, seed=1)
     frame = rows.select("score", "^feature_.*$").to_pandas()
     own: dict[str, Any] = {"max_depth": 1, "min_leaf": 100, "shrinkage": 0.0}
     made = HeterogeneousCalibrator(scale="probability", **own).fit(frame, rows["label"].to_numpy())
-    alone = ck.fit_hetcal(rows, features=list(frame)[1:], **own)
-    np.testing.assert_array_equal(
-        made.predict_proba(frame)[:, 1], alone.apply(rows)["calibrated"].to_numpy()
-    )
+    alone = ck.fit_hetcal(rows, features=list(frame)[1:], **own).apply(rows)["calibrated"]
+    np.testing.assert_array_equal(made.predict_proba(frame)[:, 1], alone.to_numpy())
     assert isinstance(made.model_, ck.HetcalModel)
     assert made.feature_names_in_[0] == "score"
-
-
-def test_a_wrapped_classifier_is_calibrated_by_its_features(blobs: tuple[Any, Any]) -> None:
-    x, y = blobs
-    bare = GaussianNB().fit(x[:1000], y[:1000])
-    made = HeterogeneousCalibrator(GaussianNB()).fit(x[:1000], y[:1000])
-    after = log_loss(y[1000:], made.predict_proba(x[1000:]))
-    assert after < log_loss(y[1000:], bare.predict_proba(x[1000:]))
+    # A wrapped classifier is calibrated by its features.
+    seen, (x, y) = ([one[:1000] for one in blobs], (one[1000:] for one in blobs))
+    bare, made = (one.fit(*seen) for one in (GaussianNB(), HeterogeneousCalibrator(GaussianNB())))
+    assert log_loss(y, made.predict_proba(x)) < log_loss(y, bare.predict_proba(x))
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
@@ -182,25 +164,6 @@ def test_features_may_be_called_as_roles_are(kind: Any, blobs: tuple[Any, Any]) 
     frame = kind({name: features[:, place] for place, name in enumerate(names)})
     model = HeterogeneousCalibrator(LogisticRegression()).fit(frame, y)
     assert log_loss(y, model.predict_proba(frame)) < log_loss(y, np.full(len(y), np.mean(y)))
-
-
-def test_estimators_without_probabilities_and_of_text_are_wrapped(blobs: tuple[Any, Any]) -> None:
-    x, y = blobs
-    made = BoundaryClassifier(LinearSVC(), recall=0.9, method="st").fit(x, y)
-    assert made.model_.columns["score"].scale == "raw"
-    words = np.where(y, "good bad worse", "good good better").astype(object)
-    words[::7] = "worse"
-    text = make_pipeline(CountVectorizer(), LogisticRegression())
-    assert set(BoundaryClassifier(text, precision=0.5).fit(words, y).predict(words)) == {0, 1}
-
-
-def test_features_of_an_estimator_may_be_sparse(blobs: tuple[Any, Any]) -> None:
-    x, y = np.round(blobs[0]), blobs[1]
-    made = BoundaryClassifier(LogisticRegression(), recall=0.9, method="st")
-    dense, thin = (clone(made).fit(own, y) for own in (x, csr_array(x)))
-    np.testing.assert_array_equal(thin.predict(csr_array(x)), dense.predict(x))
-    with pytest.raises(TypeError, match="dense data is required"):
-        ScoreCalibrator().fit(csr_array(x), y)
 
 
 def test_search_cross_validation_clone_and_pickle(rows: pl.DataFrame) -> None:
@@ -231,36 +194,6 @@ def test_a_fit_forgets_the_estimator_of_the_last_one(made: Any, rows: pl.DataFra
     assert (again.predict(x) == clone(made).fit(x, y).predict(x)).all()
 
 
-@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-def test_frames_with_too_few_columns_are_told(frame: Any, rows: pl.DataFrame) -> None:
-    scores = frame({"score": rows["score"].to_numpy()})
-    with pytest.raises(ValueError, match="at least 2"):
-        HeterogeneousCalibrator().fit(scores, rows["label"].to_numpy())
-
-
-def test_texts_of_numpy_are_texts(rows: pl.DataFrame) -> None:
-    named = {"method": np.str_("platt"), "score": np.str_("score"), "tags": {"a": np.str_("b")}}
-    expected = ck.fit_calibrator(rows, method="platt", tags={"a": "b"})
-    assert ck.fit_calibrator(rows, **named).to_json() == expected.to_json()
-    options: dict[str, Any] = {"max_depth": 1, "min_leaf": 200, "shrinkage": 0.0}
-    whole = ck.fit_hetcal(rows, features=["uncertainty"], **options).to_json()
-    for several in (list, tuple):
-        features = several(np.array(["uncertainty"]))
-        assert ck.fit_hetcal(rows, features=features, **options).to_json() == whole
-
-
-def test_arrays_of_numbers_are_options(rows: pl.DataFrame) -> None:
-    edges = np.quantile(rows["uncertainty"], [0.3, 0.6])
-    model = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges)
-    assert model.uncertainty_edges == edges.tolist()
-    votes, more = ck.simulate_raters(200, seed=1), {"method": "vector", "probs": "prob_*"}
-    several = [
-        ck.fit_calibrator(votes, counts="count_*", regularization=penalties, **more).to_json()
-        for penalties in (np.array([1.0, 10.0]), (1, 10))
-    ]
-    assert several[0] == several[1]
-
-
 @pytest.mark.filterwarnings("ignore:X (has|does not have) (valid )?feature names")
 def test_columns_without_names_go_by_their_place(rows: pl.DataFrame) -> None:
     x, y = rows.select("score", "uncertainty").to_pandas(), rows["label"].to_numpy()
@@ -273,22 +206,61 @@ def test_columns_without_names_go_by_their_place(rows: pl.DataFrame) -> None:
             assert (fitted.predict_proba(given) == expected).all()
 
 
-def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame) -> None:
+def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame, blobs: tuple[Any, Any]) -> None:
     x, y = rows.select("score").to_numpy(), rows["label"].to_numpy()
-    with pytest.raises(ValueError, match="exactly one objective"):
-        BoundaryClassifier(precision=0.5, recall=0.5).fit(x, y)
-    with pytest.raises(ValueError, match="beta' needs probabilities"):
-        ScoreCalibrator("beta").fit(x, y)
-    with pytest.raises(ValueError, match="one class"):
-        ScoreCalibrator().fit(x, np.ones(len(x)))
+    thirds = FrozenEstimator(GaussianNB().fit(x, np.arange(len(x)) % 3))
+    lone = np.arange(len(x)) == 0  # a part has no positives
+    short = pd.DataFrame({"score": [0.1, 0.2]})
+    spread = {"uncertainty": "spread"}
+    for made, features, label, said in (
+        (BoundaryClassifier(precision=0.5, recall=0.5), x, y, "exactly one objective"),
+        (BoundaryClassifier(thirds, recall=0.5), x, y, "expected two columns"),
+        (BoundaryClassifier(GaussianNB(), cv=KFold(2)), x, lone, "expected two columns"),
+        (BoundaryClassifier(None, **spread), *blobs, "needs an ensemble"),
+        (BoundaryClassifier(LogisticRegression(), **spread), *blobs, "needs an ensemble"),
+        (ScoreCalibrator("beta"), x, y, "beta' needs probabilities"),
+        (ScoreCalibrator(), x, np.ones(len(x)), "one class"),
+        (ScoreCalibrator(), short, y, "inconsistent numbers"),
+        (HeterogeneousCalibrator(), x, y, "minimum of 2"),
+        (HeterogeneousCalibrator(), pd.DataFrame({"score": x[:, 0]}), y, "at least 2"),
+        (HeterogeneousCalibrator(), pl.DataFrame({"score": x[:, 0]}), y, "at least 2"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            made.fit(features, label)
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         ScoreCalibrator().fit(x, y, sample_weight=np.full(len(x), -1.0))
-    several = FrozenEstimator(GaussianNB().fit(x, np.arange(len(x)) % 3))
-    with pytest.raises(ValueError, match="expected two columns"):
-        BoundaryClassifier(several, recall=0.5).fit(x, y)
-    with pytest.raises(ValueError, match="expected two columns"):  # a part without positives
-        BoundaryClassifier(GaussianNB(), cv=KFold(2)).fit(x, np.arange(len(x)) == 0)
-    with pytest.raises(ValueError, match="minimum of 2"):
-        HeterogeneousCalibrator().fit(x, y)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        ScoreCalibrator().fit(pd.DataFrame({"score": [0.1, 0.2]}), y)
+    with pytest.raises(TypeError, match="dense data is required"):
+        ScoreCalibrator().fit(csr_array(blobs[0]), blobs[1])
+
+
+def test_estimators_of_margins_text_and_sparse_rows_are_wrapped(blobs: tuple[Any, Any]) -> None:
+    x, y = blobs
+    made = BoundaryClassifier(LinearSVC(), recall=0.9, method="st").fit(x, y)
+    assert made.model_.columns["score"].scale == "raw"
+    words = np.where(y, "good bad worse", "good good better").astype(object)
+    words[::7] = "worse"
+    text = make_pipeline(CountVectorizer(), LogisticRegression())
+    assert set(BoundaryClassifier(text, precision=0.5).fit(words, y).predict(words)) == {0, 1}
+    made, x = BoundaryClassifier(LogisticRegression(), recall=0.9, method="st"), np.round(x)
+    dense, thin = (clone(made).fit(own, y) for own in (x, csr_array(x)))
+    np.testing.assert_array_equal(thin.predict(csr_array(x)), dense.predict(x))
+
+
+def test_texts_and_numbers_of_numpy_are_options(rows: pl.DataFrame) -> None:
+    named = {"method": np.str_("platt"), "score": np.str_("score"), "tags": {"a": np.str_("b")}}
+    expected = ck.fit_calibrator(rows, method="platt", tags={"a": "b"})
+    assert ck.fit_calibrator(rows, **named).to_json() == expected.to_json()
+    options: dict[str, Any] = {"max_depth": 1, "min_leaf": 200, "shrinkage": 0.0}
+    whole = ck.fit_hetcal(rows, features=["uncertainty"], **options).to_json()
+    for several in (list, tuple):
+        features = several(np.array(["uncertainty"]))
+        assert ck.fit_hetcal(rows, features=features, **options).to_json() == whole
+    edges = np.quantile(rows["uncertainty"], [0.3, 0.6])
+    model = ck.fit_boundary(rows, recall=0.5, method="exact", uncertainty_edges=edges)
+    assert model.uncertainty_edges == edges.tolist()
+    votes, more = ck.simulate_raters(200, seed=1), {"probs": "prob_*", "counts": "count_*"}
+    first, second = (
+        ck.fit_calibrator(votes, method="vector", regularization=penalties, **more).to_json()
+        for penalties in (np.array([1.0, 10.0]), (1, 10))
+    )
+    assert first == second
