@@ -30,19 +30,14 @@ MODELS = [
 ]
 
 
-def choices(option: str) -> tuple[str, ...]:
-    """Return what an option of `hetcal` may be."""
-    (found,) = (one for one in options_of(HetcalOptions) if one.name == option)
-    return tuple(found.kind.__args__)
-
-
 def test_no_entry_is_left_out() -> None:
     fits = [fit.split() for fit in FITS.values()]
     fitted = {(fit[0], word) for fit in fits for word in fit}
     for command, known in (("boundary", METHODS), ("calibrate", SCORE_METHODS)):
         given = {word for own, word in fitted if own == command}
         assert set(known) - {"auto"} <= given
-    assert {"tree", *(word for _, word in fitted)} >= set(choices("partition"))
+    (partition,) = (one for one in options_of(HetcalOptions) if one.name == "partition")
+    assert {"tree", *(word for _, word in fitted)} >= set(partition.kind.__args__)
     with_states = {name.removesuffix(" --probs") for name in STATES}
     assert with_states - {"bin"} == {fit[0] for fit in fits}  # bin: test_bin.py
 
@@ -63,21 +58,16 @@ def test_all_kinds_are_here(folder: Path, invoke: Invoke) -> None:
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_model_goes_round(name: str, folder: Path, invoke: Invoke) -> None:
-    model = fit(name, folder, invoke)
+    model, file, out = fit(name, folder, invoke), folder / "rows.parquet", folder / "out.parquet"
     key = ["--key", "row"] if "tie_probability" in model.read_text() else []
-    done = [
-        invoke("show", model),
-        invoke("apply", model, folder / "rows.parquet", *key, "-q", "-o", folder / "out.parquet"),
-    ]
-    assert all(one.code == 0 for one in done), [one.stderr for one in done]
-    assert done[0].stdout
-    added = set(pl.read_parquet(folder / "out.parquet").columns) - {"row", *rows(300).columns}
-    assert added
+    shown = invoke("show", model)
+    assert shown.code == 0 and shown.stdout, shown.stderr
+    found = invoke("apply", model, file, *key, "-q -o", out).result()
+    assert set(found.columns) > {"row", *rows(300).columns}
     # In turn, as tests of the library translate every kind into every language.
     language = ("sql", "polars", "python")[MODELS.index(name) % 3]
-    checked = ("--check", folder / "rows.parquet", "-q", "-o", folder / "export.txt")
-    found = invoke("export", model, "--to", language, *key, *checked)
-    assert found.code == 0, (language, found.stderr)
+    line = ("export", model, "--to", language, *key, "--check", file, "-q -o", folder / "e.txt")
+    invoke(*line).succeeded()
 
 
 @pytest.mark.few(13)
@@ -88,12 +78,10 @@ def test_a_file_of_one_row_without_values_gets_null(
 ) -> None:
     model, frame = fit(name, folder, invoke), pl.read_parquet(folder / "rows.parquet").head(1)
     key = ["--key", "row"] if "tie_probability" in model.read_text() else []
-    empty = write(
-        frame.with_columns(pl.when(False).then(cs.float()).name.keep()), folder / f"empty{suffix}"
-    )
-    found = invoke(
-        "apply", model, empty, *key, "--on-missing", "null", "-q", "-o", folder / "nulls.parquet"
-    ).result()
+    nulls = frame.with_columns(pl.when(False).then(cs.float()).name.keep())
+    empty = write(nulls, folder / f"empty{suffix}")
+    line = ("apply", model, empty, *key, "--on-missing null -q -o", folder / "nulls.parquet")
+    found = invoke(*line).result()
     added = set(found.columns) - set(frame.columns)
     assert found.height == 1 and all(found[column][0] is None for column in added), found
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
-from tests.cli.score_files import write
-from tests.conftest import Invoke, Outcome
+from tests.cli.score_files import changed, write
+from tests.conftest import Invoke
 from tests.library.test_hetcal import sample
 
-ARGUMENTS = ["--features", "x,noise,kind", "--max-depth", "3", "--min-leaf", "100"]
-QUICK = [*ARGUMENTS, "--shrinkage", "50"]
+ARGUMENTS = "--features x,noise,kind --max-depth 3 --min-leaf 100"
+QUICK = f"{ARGUMENTS} --shrinkage 50"
 
 
 @pytest.fixture
@@ -25,10 +25,9 @@ def calib(tmp_path: Path) -> Path:
 def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     model, output = tmp_path / "hetcal.json", tmp_path / "out.parquet"
     train = write(sample(1200, seed=3), tmp_path / "train.parquet")
-    done = invoke("hetcal", calib, "--train", train, *QUICK, "--tag", "run=7", "-o", model)
-    assert done.code == 0, done.stderr
+    done = invoke("hetcal", calib, "--train", train, QUICK, "--tag run=7 -o", model)
+    content = done.result()
     assert "one map for all rows" in done.stderr or "Not cross-validated" in done.stderr
-    content = json.loads(model.read_bytes())
     assert content["kind"] == "hetcal"
     assert content["tags"] == {"run": "7"}
     assert len(content["maps"]) == content["fit"]["leaves"]
@@ -37,140 +36,120 @@ def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None
     assert rows.columns == [*sample(1).columns, "calibrated", "leaf"]
     assert rows["leaf"].unique().sort().to_list() == list(range(len(content["maps"])))
     assert rows["calibrated"].is_between(0, 1).all()
-    shown = invoke("show", model)
-    assert shown.code == 0
-    text = shown.stdout.decode()
+    text = invoke("show", model).stdout.decode()
     for word in ("kind in {", "positive rate", "gain a row", "or missing"):
         assert word in text
-    schema = invoke("show", "--schema", "hetcal")
-    assert "maps" in json.loads(schema.stdout)["$defs"]["HetcalModel"]["properties"]
+    schema = invoke("show", "--schema", "hetcal").result()
+    assert "maps" in schema["$defs"]["HetcalModel"]["properties"]
 
 
-def test_what_is_not_given_is_chosen(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    done = invoke("hetcal", calib, "--features", "x", "--features", "kind", "--json")
-    model = done.result()
-    checked = model["fit"]["cross_validated"]
+def test_what_is_not_given_is_chosen(invoke: Invoke, calib: Path) -> None:
+    done = invoke("hetcal", calib, "--features x --features kind --json")
+    checked = done.result()["fit"]["cross_validated"]
     assert checked["calibrated"] < checked["pooled"]
     assert list(checked["by_depth"]) == [str(depth) for depth in range(9)]
     assert "Expect log loss" in done.stderr
 
 
-@pytest.mark.parametrize("partition", ["forest", "boosted", "sequential"])
-def test_several_partitions(tmp_path: Path, invoke: Invoke, calib: Path, partition: str) -> None:
-    model, output = tmp_path / "m.json", tmp_path / "o.csv"
-    more = ["--trees", "12", "--min-leaf", "50"]
-    more += ["--max-depth", "1" if partition == "sequential" else "3"]
-    more += ["--shrinkage", "20"] if partition == "forest" else []
-    arguments = ["--features", "x,kind", "--partition", partition, *more, "-o", model]
-    assert invoke("hetcal", calib, *arguments).code == 0
-    count = len(json.loads(model.read_bytes())["partitions"])
-    assert 1 < count <= 10 if partition == "sequential" else count == 12
-    rows = invoke("apply", model, calib, "--keep", "label", "-o", output).result()
-    assert rows["calibrated"].is_between(0, 1).all()
-    text = invoke("show", model).stdout.decode()
-    assert f"{count} {partition} trees" in text
-    assert f"The first of {count} partitions" in text
-
-
-def test_one_tree_of_several_is_one_tree(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+@pytest.mark.parametrize(("partition", "count"), [("boosted", 1), ("forest", 12)])
+def test_the_first_of_several_partitions_is_shown(
+    partition: str, count: int, tmp_path: Path, invoke: Invoke, calib: Path
+) -> None:
     model = tmp_path / "m.json"
-    arguments = ["--features", "x", "--partition", "boosted", "--trees", "1", "-o", model]
-    assert invoke("hetcal", calib, *arguments).code == 0
-    assert "1 boosted tree:" in invoke("show", model).stdout.decode()
+    line = f"--features x,kind --partition {partition} --trees {count} -q -o"
+    assert len(invoke("hetcal", calib, line, model).result()["partitions"]) == count
+    text = invoke("show", model).stdout.decode()
+    assert f"{count} {partition} tree{'s' if count > 1 else ''}:" in text
+    assert (f"The first of {count} partitions" in text) is (count > 1)
 
 
-def test_weights_times_and_beta_maps(tmp_path: Path, invoke: Invoke) -> None:
-    frame = sample(900).with_columns(
-        weight=1.0 + pl.int_range(pl.len()) % 3, day=pl.int_range(pl.len()) // 50
-    )
-    path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
-    more = ["--weight", "weight", "--weight-kind", "sampling", "--time", "day", "--map", "beta"]
-    done = invoke("hetcal", path, *ARGUMENTS, *more, "-o", model)
-    content = done.result()
-    assert content["columns"]["weight"]["kind"] == "sampling"
-    assert content["provenance"]["options"]["time"] == "day"
-    assert content["fit"]["cross_validated"]["folds"] == 5
+def test_beta_maps_have_three_numbers(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
+    content = invoke("hetcal", calib, QUICK, "--map beta -o", tmp_path / "m.json").result()
     assert all({"a", "b", "c"} <= leaf.keys() for leaf in content["maps"])
-    assert "ln(1 - s)" in invoke("show", model).stdout.decode()
-    done = invoke("hetcal", path, *ARGUMENTS, "--time", "day", "--groups", "day", "--json")
-    done.refused(2, "--groups or --time")
-    done = invoke("hetcal", path, "--features", "day", "--time", "day", "--json")
-    done.refused(2, "--time", "--features")
-    done = invoke("hetcal", path, *ARGUMENTS, "--weight-kind", "sampling", "--json")
-    done.refused(2, "--weight")
+    assert "ln(1 - s)" in invoke("show", tmp_path / "m.json").stdout.decode()
 
 
-def test_boosting_says_that_train_takes_no_part(invoke: Invoke, calib: Path) -> None:
-    done = invoke(
-        "hetcal", calib, "--train", calib, "--features", "x", "--partition", "boosted",
-        "--trees", "3", "--json",
-    )  # fmt: skip
-    done.succeeded("--train is not used")
-    done = invoke("hetcal", calib, "--train", calib, *ARGUMENTS, "--criterion", "auc", "--json")
-    assert "looks at scores" in done.stderr
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--features x --partition boosted --trees 3", "--train is not used"),
+        (f"{ARGUMENTS} --criterion auc", "looks at scores"),
+    ],
+)
+def test_what_train_cannot_help(options: str, said: str, invoke: Invoke, calib: Path) -> None:
+    invoke("hetcal", calib, "--train", calib, options, "--json").succeeded(said)
 
 
 def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    model = tmp_path / "m.json"
-    assert invoke("hetcal", calib, *QUICK, "-q", "-o", model).code == 0
-    short = write(sample(20).drop("kind"), tmp_path / "short.parquet")
-    output = tmp_path / "o.parquet"
-    invoke("apply", model, short, "--json", "-o", output).refused(2, "'kind'", "feature")
-    other = write(sample(20).with_columns(x=pl.lit("high")), tmp_path / "other.parquet")
-    invoke("apply", model, other, "--json", "-o", output).refused(3, "'x'", "text instead of")
-    numbers = write(sample(20).with_columns(kind=pl.lit(1)), tmp_path / "numbers.parquet")
-    invoke("apply", model, numbers, "--json", "-o", output).refused(3, "'kind'", "as text")
+    model, output = tmp_path / "m.json", tmp_path / "o.parquet"
+    assert invoke("hetcal", calib, QUICK, "-q -o", model).code == 0
+    for frame, code, said in (
+        (sample(20).drop("kind"), 2, ("'kind'", "feature")),
+        (sample(20).with_columns(x=pl.lit("high")), 3, ("'x'", "text instead of")),
+        (sample(20).with_columns(kind=pl.lit(1)), 3, ("'kind'", "as text")),
+    ):
+        other = write(frame, tmp_path / "other.parquet")
+        invoke("apply", model, other, "--json -o", output).refused(code, *said)
     assert not output.exists()
 
 
-def test_bad_usage(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    def call(*more: object) -> Outcome:
-        return invoke("hetcal", calib, "--json", *more)
-
-    call().refused(2, "'feature_*'", "matches no column")
-    call("--features", "knd").refused(2, "'kind'")
-    call("--features", "label").refused(2, "--label")
-    call("--features", "x", "--trees", "5").refused(2, "--partition forest")
-    call("--features", "x", "--max-depth", "99").refused(2, "--max-depth")
-    call("--features", "x", "--train", tmp_path / "no.parquet").refused(2, "no.parquet")
-    call("--features", "x", "--groups", "user").refused(2, "'user'")
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("", ["'feature_*'", "matches no column"]),
+        ("--features knd", ["'kind'"]),
+        ("--features label", ["--label"]),
+        ("--features x --trees 5", ["--partition forest"]),
+        ("--features x --max-depth 99", ["--max-depth"]),
+        ("--features x --train no.parquet", ["no.parquet"]),
+        ("--features x --train SHORT", ["'x'", "--train"]),
+        ("--features x --groups user", ["'user'"]),
+        ("--features x --groups kind --time noise", ["--groups or --time"]),
+        ("--features noise --time noise", ["--time", "--features"]),
+        ("--features x --weight-kind sampling", ["--weight"]),
+    ],
+)
+def test_bad_usage(
+    options: str, said: list[str], tmp_path: Path, invoke: Invoke, calib: Path
+) -> None:
     short = write(sample(50).drop("x"), tmp_path / "short.parquet")
-    call("--features", "x", "--train", short).refused(2, "'x'", "--train")
+    given = options.replace("SHORT", str(short)).split()
+    invoke("hetcal", calib, *given, "--json").refused(2, *said)
 
 
-def test_bad_data(tmp_path: Path, invoke: Invoke) -> None:
-    def call(frame: pl.DataFrame, suffix: str, *more: object) -> Outcome:
-        path = write(frame, tmp_path / f"bad.{suffix}")
-        model = tmp_path / "model.json"
-        done = invoke("hetcal", path, "--json", "-o", model, "--features", "x,kind", *more)
-        assert not model.exists()
-        return done
-
-    good = sample(60)
-    row = pl.int_range(pl.len()) == 6
-    for suffix in ("parquet", "csv"):
-        wild = good.with_columns(x=pl.when(row).then(np.inf).otherwise(pl.col("x")))
-        error = call(wild, suffix).refused(3, "'x'", "infinite")
-        assert error["first_rows"] == [7]
-        assert error["column"] == "x"
-        high = good.with_columns(score=pl.when(row).then(1.5).otherwise(pl.col("score")))
-        call(high, suffix).refused(3, "1.5", "[0, 1]")
-        one = good.with_columns(label=pl.lit(1))
-        call(one, suffix).refused(3, "every row is positive")
-        hole = good.with_columns(score=pl.when(row).then(None).otherwise(pl.col("score")))
-        call(hole, suffix).refused(3, "no value")
-    dates = good.with_columns(x=pl.date(2020, 1, 1))
-    call(dates, "parquet").refused(3, "'x'", "Date")
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"x": {7: np.inf}}, ["'x'", "infinite"]),
+        ({"score": {7: 1.5}}, ["1.5", "[0, 1]"]),
+        ({"score": {7: None}}, ["no value"]),
+        ({"label": dict.fromkeys(range(1, 61), 1)}, ["every row is positive"]),
+    ],
+)
+def test_bad_data(
+    values: dict[str, Any], said: list[str], suffix: str, tmp_path: Path, invoke: Invoke
+) -> None:
+    path, model = write(changed(sample(60), **values), tmp_path / f"bad.{suffix}"), tmp_path / "m"
+    error = invoke("hetcal", path, "--features x,kind --json -o", model).refused(3, *said)
+    assert not model.exists()
+    if "x" in values:
+        assert (error["column"], error["first_rows"]) == ("x", [7])
 
 
-def test_missing_features_drop_no_row(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    done = invoke("hetcal", calib, *QUICK, "--on-missing", "drop", "--json")
-    assert json.loads(done.stdout)["fit"]["rows"] == 1200
+def test_dates_are_no_feature(tmp_path: Path, invoke: Invoke) -> None:
+    path = write(sample(60).with_columns(x=pl.date(2020, 1, 1)), tmp_path / "dates.parquet")
+    invoke("hetcal", path, "--features x,kind --json").refused(3, "'x'", "Date")
+
+
+def test_missing_features_drop_no_row(invoke: Invoke, calib: Path) -> None:
+    done = invoke("hetcal", calib, QUICK, "--on-missing drop --json")
+    assert done.result()["fit"]["rows"] == 1200
 
 
 def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
     model = tmp_path / "m.json"
-    done = invoke("hetcal", calib, "--features", "k*,x", "--dry-run", "-o", model)
+    done = invoke("hetcal", calib, "--features k*,x --dry-run -o", model)
     assert done.code == 0
     assert "feature 1: column 'kind'" in done.stdout.decode()
     assert "choose by cross-validation depth" in done.stdout.decode()
@@ -179,13 +158,13 @@ def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> 
 
 def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
     output = tmp_path / "rows.parquet"
-    frame = invoke("simulate", "partitions", "--rows", "500", "--seed", "1", "-o", output).result()
+    frame = invoke("simulate", "partitions", "--rows 500 --seed 1 -o", output).result()
     assert frame.height == 500
     assert frame.columns[:4] == ["id", "label", "score", "feature_pattern"]
     kept = invoke("simulate", "partitions", "--rows 3 --kind training --keep label,score")
     assert kept.stdout.decode().splitlines()[0] == "label,score"
-    assert invoke("hetcal", output, "-q", "--json").code == 0  # features are found by default
-    assert invoke("simulate", "partitions", "--rows", "3", "--pattern-weight", "1e9").code == 2
+    assert invoke("hetcal", output, "-q --json").code == 0  # features are found by default
+    assert invoke("simulate", "partitions", "--rows 3 --pattern-weight 1e9").code == 2
 
 
 @pytest.mark.parametrize("kind", ["isotonic", "histogram"])
@@ -193,57 +172,43 @@ def test_steps_rise_where_the_line_before_them_falls(
     kind: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     random = np.random.default_rng(5)
-    score = random.random(400)
-    frame = pl.DataFrame(
-        {"score": score, "label": random.random(400) > score, "feature_a": random.normal(size=400)}
-    )
-    path, model, out = (tmp_path / name for name in ("rows.csv", "model.json", "out.csv"))
-    frame.write_csv(path)
-    assert invoke("hetcal", path, "--map", kind, "--max-depth", "1", "-q", "-o", model).code == 0
-    assert json.loads(model.read_text())["precalibrate"]["a"] < 0
-    assert invoke("apply", model, path, "-q", "-o", out).code == 0
-    low, high = (
-        pl.read_csv(out).filter(part)["calibrated"].mean()
-        for part in (
-            pl.col("score") < 0.3,
-            pl.col("score") > 0.7,
-        )
-    )
-    assert low > 0.6 > 0.4 > high
+    score, x = random.random(400), random.normal(size=400)
+    frame = pl.DataFrame({"score": score, "label": random.random(400) > score, "feature_a": x})
+    path, model, out = write(frame, tmp_path / "rows.csv"), tmp_path / "m.json", tmp_path / "o.csv"
+    found = invoke("hetcal", path, f"--map {kind} --max-depth 1 -q -o", model).result()
+    assert found["precalibrate"]["a"] < 0
+    rows = invoke("apply", model, path, "-q -o", out).result()
+    low, high = rows.filter(pl.col("score") < 0.3), rows.filter(pl.col("score") > 0.7)
+    assert low["calibrated"].mean() > 0.6 > 0.4 > high["calibrated"].mean()
+
+
+def in_time(rows: pl.DataFrame, options: str, tmp_path: Path, invoke: Invoke) -> None:
+    """Fit on rows that follow one another, and read the model."""
+    path = write(rows.with_columns(t=pl.int_range(pl.len())), tmp_path / "rows.parquet")
+    assert invoke("hetcal", path, f"{options} --time t -q -o", tmp_path / "m.json").code == 0
+    assert invoke("show", tmp_path / "m.json").code == 0
 
 
 @pytest.mark.parametrize("count", [12, 40])
 def test_a_forest_of_a_few_rows_in_time_can_be_read(
     count: int, tmp_path: Path, invoke: Invoke
 ) -> None:
-    rows, model = tmp_path / "few.parquet", tmp_path / "m.json"
     places = range(count)
     columns = {
         "score": [(place * 7 % count + 0.5) / count for place in places],
         "label": [int(place * 5 % 7 > 2) for place in places],
         "feature_x": [float(place * 11 % count) for place in places],
-        "t": list(places),
     }
-    pl.DataFrame(columns).write_parquet(rows)
-    assert invoke("hetcal", rows, "--partition forest --time t -q -o", model).code == 0
-    assert invoke("show", model).code == 0
+    in_time(pl.DataFrame(columns), "--partition forest", tmp_path, invoke)
 
 
-@pytest.mark.parametrize("partition", ["tree", "forest", "boosted", "auto"])
+@pytest.mark.parametrize("partition", ["tree", "forest --trees 3", "boosted --trees 3", "auto"])
 def test_rows_without_weight_make_no_fold(partition: str, tmp_path: Path, invoke: Invoke) -> None:
-    random, time = np.random.default_rng(0), np.arange(600)
+    random, weight = np.random.default_rng(0), (np.arange(600) >= 100).astype(int)
     score = random.random(600).round(3)
     label = (random.random(600) < score).astype(int)
-    rows, model = tmp_path / "rows.parquet", tmp_path / "m.json"
-    columns = {"score": score, "label": label, "feature_x": random.normal(size=600), "t": time}
-    pl.DataFrame({**columns, "w": (time >= 100).astype(int)}).write_parquet(rows)
-    given = (
-        "--weight w --time t -q --trees 3"
-        if partition in ("forest", "boosted")
-        else "--weight w --time t -q",
-    )
-    assert invoke("hetcal", rows, "--partition", partition, *given, "-o", model).code == 0
-    assert invoke("show", model).code == 0
+    columns = {"score": score, "label": label, "feature_x": random.normal(size=600), "w": weight}
+    in_time(pl.DataFrame(columns), f"--weight w --partition {partition}", tmp_path, invoke)
 
 
 @pytest.fixture
@@ -278,6 +243,6 @@ def test_rows_that_weigh_nothing_move_no_cut(invoke: Invoke, weighted: Path, opt
 
 def test_the_score_keeps_its_name_among_features(tmp_path: Path, invoke: Invoke) -> None:
     path = write(sample(600).rename({"x": "(score)"}), tmp_path / "rows.parquet")
-    line = ["hetcal", path, "--features", "(score)", "--min-leaf 100 --max-depth 1"]
+    line = ["hetcal", path, "--features (score) --min-leaf 100 --max-depth 1"]
     assert invoke(*line, "-o", tmp_path / "m.json").code == 0
     invoke(*line, "--partition boosted").refused(2, "'(score)' is both --partition boosted and")

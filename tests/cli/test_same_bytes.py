@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,7 @@ from calibkit.summaries.states import read_so
 from tests.cli.score_files import write
 from tests.cli.test_determinism import stored
 from tests.compat.fits import FITS, rows, words
-from tests.conftest import clean_environment
+from tests.conftest import printed
 from tests.fuzz.harness import run_quietly
 
 BUDGET = ("--memory", "1MB")
@@ -128,21 +126,18 @@ def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
     script = (
         "import json, sys\n"
         "from calibkit_cli.main import run\n"
-        "for name, line in json.loads(sys.argv[1]).items():\n"
-        "    assert run([*line, '-q', '-o', f'{name}.json']) == 0, name\n"
+        "for name, line in json.loads(sys.argv[2]).items():\n"
+        "    assert run([*line, '-q', '-o', f'{sys.argv[1]}/{name}.json']) == 0, name\n"
     )
     lines = json.dumps({name: words(FITS[name], tmp_path, file) for name in INTERPRETED})
-    found = {}
+    found = []
     for disabled in ("0", "1"):
         out = tmp_path / disabled
         out.mkdir()
-        environment = {**clean_environment(), "NUMBA_DISABLE_JIT": disabled}
-        line = [sys.executable, "-c", script, lines]
-        done = subprocess.run(line, env=environment, cwd=out, capture_output=True, check=False)
-        assert done.returncode == 0, done.stderr
-        found[disabled] = {path.name: path.read_bytes() for path in sorted(out.iterdir())}
-    assert found["0"] == found["1"]
-    assert len(found["0"]) == len(INTERPRETED)
+        printed(script, str(out), lines, NUMBA_DISABLE_JIT=disabled)
+        found.append({path.name: path.read_bytes() for path in out.iterdir()})
+    assert found[0] == found[1]
+    assert len(found[0]) == len(INTERPRETED)
 
 
 def test_exponentials_are_those_of_every_processor() -> None:

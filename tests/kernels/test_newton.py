@@ -95,15 +95,3 @@ def test_a_step_ends_at_the_first_bound() -> None:
     points = np.array([[1.0, 1.0], [0.0, 0.0], [-4.0, -2.0]])
     move(points, np.array([RISING, RISING]), 1.0)
     assert points[1].tolist() == [0.0, 0.5]
-
-
-def test_a_search_starts_within_the_bounds() -> None:
-    tried = []
-
-    def sums(x: np.ndarray) -> Sums:
-        tried.append(x.tolist())
-        return float(x @ x), 2.0 * x, 2.0 * np.eye(3)
-
-    found = newton(sums, [-1.0, -2.0, -3.0], kinds=[FREE, RISING, FIXED])
-    assert tried[0] == [-1.0, 0.0, -3.0]
-    assert found.point == pytest.approx([0.0, 0.0, -3.0], abs=1e-12)

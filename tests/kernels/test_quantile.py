@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calibkit.summaries import edges as numerics
 from calibkit.summaries.edges import order_statistics
-from calibkit_kernels import sorting, tally
+from calibkit_kernels import tally
 from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 
@@ -25,38 +25,26 @@ value = (
 
 
 @float_types
-@given(values=st.lists(value, min_size=1, max_size=30), data=st.data())
-def test_values_of_ranks(floats: type, values: list[float], data: st.DataObject) -> None:
-    array = np.array(values, floats) + floats(0)
-    rank = st.integers(0, len(values) - 1)
-    ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
-    for few in (0, 10**6):  # by counting heads, and by sorting
-        with patch.object(numerics, "_FEW", few):
-            found = order_statistics(array, np.array(ranks))
-        assert found.dtype == floats
-        assert found.tolist() == naive.order_statistics(array.tolist(), ranks)
-
-
-@float_types
 @given(
-    rows=st.lists(st.tuples(value, st.integers(0, 4)), max_size=20).filter(
+    rows=st.lists(st.tuples(value, st.integers(0, 4)), min_size=1, max_size=30).filter(
         lambda rows: any(weight for _, weight in rows)
     ),
+    weighted=st.booleans(),
     data=st.data(),
 )
-def test_weighted_values_stand_as_often_as_they_weigh(
-    floats: type, rows: list[tuple[float, int]], data: st.DataObject
+def test_values_of_ranks_stand_as_often_as_they_weigh(
+    floats: type, rows: list[tuple[float, int]], weighted: bool, data: st.DataObject
 ) -> None:
     array = np.array([value for value, _ in rows], floats) + floats(0)
-    weight = np.array([weight for _, weight in rows], np.int64)
-    rank = st.integers(0, int(weight.sum()) - 1)
+    weight = np.array([weight for _, weight in rows if weighted], np.int64)
+    written = np.repeat(array, weight) if weighted else array
+    rank = st.integers(0, written.size - 1)
     ranks = sorted(data.draw(st.lists(rank, min_size=1, max_size=6)))
-    expected = naive.order_statistics(np.repeat(array, weight).tolist(), ranks)
-    for few in (0, 10**6):
-        with patch.object(numerics, "_FEW", few):
+    for short in (0, 10**6):  # by counting heads, and by sorting
+        with patch.object(numerics, "_SHORT", short):
             found = order_statistics(array, np.array(ranks), weight)
         assert found.dtype == floats
-        assert found.tolist() == expected
+        assert found.tolist() == naive.order_statistics(written.tolist(), ranks)
 
 
 @float_types
@@ -66,36 +54,6 @@ def test_values_of_ranks_among_many(floats: type) -> None:
     )
     ranks = np.arange(0, values.size, 9_973)
     assert np.array_equal(order_statistics(values, ranks), np.sort(values)[ranks])
-
-
-@float_types
-@given(values=st.lists(value, min_size=1, max_size=20))
-def test_heads_rise_with_values(floats: type, values: list[float]) -> None:
-    array = np.array(values, floats) + floats(0)
-    bits = array.view(np.uint32 if floats is np.float32 else np.uint64)
-    shift = np.uint64(8 * bits.itemsize - 16)
-    heads = [int(sorting.head(np.uint64(word), shift)) for word in bits]
-    order = sorted(range(array.size), key=array.tolist().__getitem__)
-    assert [heads[i] for i in order] == sorted(heads)
-    assert all(0 <= found < 65_536 for found in heads)
-
-    counts = np.zeros(65_536, np.int64)
-    none = np.empty(0, np.int64)
-    sorting.count_heads(bits, none, counts)
-    assert counts[heads].tolist() == [heads.count(found) for found in heads]
-
-    wanted = np.zeros(65_536, np.bool_)
-    wanted[heads[0]] = True
-    out = np.empty(heads.count(heads[0]), bits.dtype)
-    assert sorting.gather_heads(bits, none, wanted, out, none) == out.size
-    chosen = [i for i, found in enumerate(heads) if found == heads[0]]
-    assert out.tolist() == bits[chosen].tolist()
-
-    weight = np.arange(bits.size) % 3  # floats that weigh nothing are left out
-    held, own = [i for i in chosen if weight[i]], np.empty(out.size, np.int64)
-    assert sorting.gather_heads(bits, weight, wanted, out, own) == len(held)
-    assert out[: len(held)].tolist() == bits[held].tolist()
-    assert own[: len(held)].tolist() == weight[held].tolist()
 
 
 @given(

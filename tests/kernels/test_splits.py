@@ -7,7 +7,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -24,22 +24,6 @@ UNLIKELY = 1e-6
 SEEDS = 1_500 if INTERPRETED else 8_000
 
 
-# ---------------------------------------------------------------- parts of the draw
-
-
-@given(st.integers(0, 2**64 - 1), st.integers(0, 300))
-def test_uniform_numbers(key: int, draw: int) -> None:
-    found = kernels.uniform(np.uint64(key), draw)
-    assert found == naive.uniform(key, draw)
-    assert 0.0 <= found < 1.0
-
-
-def test_uniform_numbers_are_spread_evenly() -> None:
-    draws = 2_000 if INTERPRETED else 50_000
-    values = [kernels.uniform(np.uint64(7), i) for i in range(draws)]
-    assert stats.kstest(values, "uniform").pvalue > UNLIKELY
-
-
 @given(st.integers(0, 400) | st.sampled_from(LARGE))
 def test_the_error_of_stirlings_formula(n: int) -> None:
     found = distributions.stirling_error(float(n))
@@ -51,16 +35,6 @@ def test_deviance_without_cancellation(mean: int, ratio: float) -> None:
     x = float(round(mean * ratio))
     expected = float(naive.deviance(x, float(mean)))
     assert distributions.deviance(x, float(mean)) == pytest.approx(expected, rel=1e-11)
-
-
-small = st.integers(0, 40)
-
-
-@given(small, small, small, st.floats(0, 1 - 1e-6))
-def test_hypergeometric_by_enumeration(good: int, bad: int, sample: int, u: float) -> None:
-    assume(sample <= good + bad)
-    near = {naive.hypergeometric(good, bad, sample, v) for v in (u, u - 1e-12, u + 1e-12)}
-    assert kernels.hypergeometric(good, bad, sample, u) in near
 
 
 @pytest.mark.parametrize(
@@ -146,37 +120,8 @@ def test_hypergeometric_stays_possible(good: int, bad: int, u: float) -> None:
     assert max(0, sample - bad) <= found <= min(good, sample)
 
 
-# ---------------------------------------------------------------- dealing
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=4).filter(any), st.data())
-def test_a_row_takes_the_place_it_drew(room: list[int], data: st.DataObject) -> None:
-    place = data.draw(st.integers(0, sum(room) - 1))
-    left = np.array(room, np.int64)
-    free = list(room)
-    assert kernels.take_place(place, left) == naive.take_place(place, free)
-    assert left.tolist() == free
-
-
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=4), st.data())
-def test_rows_are_dealt_as_tickets_or_shares(room: list[int], data: st.DataObject) -> None:
-    rows = data.draw(st.integers(0, min(sum(room), 90)))
-    key = data.draw(st.integers(0, 2**64 - 1))
-    left, dealt = np.array(room, np.int64), np.full(len(room), -1, np.int64)
-    kernels.deal_rows(rows, np.uint64(key), sum(room), left, dealt)
-    assert dealt.sum() == rows and (left >= 0).all()
-    assert (left + dealt).tolist() == room
-    free = list(room)
-    assert dealt.tolist() == naive.deal_rows(rows, key, free)
-    assert left.tolist() == free
-
-
 def deal(
-    entries: list[Entry],
-    parts: int,
-    seed: int,
-    kind: type = np.int64,
-    kept: int | None = None,
+    entries: list[Entry], parts: int, seed: int, kind: type = np.int64, kept: int | None = None
 ) -> list[Entry]:
     score, level, _, count, positive = zip(*entries, strict=True)
     bits, *found = kernels.deal_entries(
@@ -197,9 +142,10 @@ def deal(
 def tallies(draw: st.DrawFn) -> list[Entry]:
     size = draw(st.integers(1, 6))
     keys = [(float(-(i // 2)), i % 2) for i in range(size)]
-    amounts = st.just(1) | st.integers(1, 5) | st.integers(30, 90)
+    amounts = st.just(1) | st.integers(1, 5) | st.integers(30, 90) | st.integers(31, 33)
     counts = draw(st.lists(amounts, min_size=size, max_size=size))
-    return [(*key, 0, n, draw(st.integers(0, n))) for key, n in zip(keys, counts, strict=True)]
+    hits = [draw(st.integers(0, n) | st.sampled_from([0, n])) for n in counts]
+    return [(*key, 0, n, hit) for key, n, hit in zip(keys, counts, hits, strict=True)]
 
 
 @given(tallies(), st.integers(2, 5), st.integers(0, 2**64 - 1))
@@ -219,24 +165,13 @@ def test_entries_are_dealt_whole_to_parts_of_equal_size(
     assert max(sizes) - min(sizes) <= 1 and sizes == sorted(sizes, reverse=True)
 
 
-def test_seeds_deal_differently_and_alike_again() -> None:
-    entries = [(float(-i), 0, 0, 1, i % 2) for i in range(40)]
-    dealt = [tuple(deal(entries, 5, seed)) for seed in range(50)]
-    assert len(set(dealt)) == 50
-    assert dealt == [tuple(deal(entries, 5, seed)) for seed in range(50)]
-
-
-def chi_square_passes(seen: Counter, law: dict, draws: int) -> bool:
-    """Whether counts agree with a law, outcomes of less than five expected draws pooled."""
+def chi_square(seen: Counter, law: dict, draws: int) -> float:
+    """Return the level of agreement with a law, outcomes of less than five expected draws pooled."""
     assert set(seen) <= set(law)
-    expected = {outcome: float(chance) * draws for outcome, chance in law.items()}
-    common = [outcome for outcome, count in expected.items() if count >= 5]
-    rare = [outcome for outcome in expected if expected[outcome] < 5]
-    pairs = [(seen[outcome], expected[outcome]) for outcome in common]
-    if sum(expected[outcome] for outcome in rare) >= 1:
-        pairs.append((sum(seen[o] for o in rare), sum(expected[o] for o in rare)))
-    statistic = sum((a - b) ** 2 / b for a, b in pairs)
-    return statistic < stats.chi2.ppf(1 - UNLIKELY, len(pairs) - 1)
+    counts = np.array([(seen[outcome], float(chance) * draws) for outcome, chance in law.items()])
+    rare = counts[:, 1] < 5
+    pooled = np.vstack([counts[~rare], counts[rare].sum(axis=0)])
+    return float(stats.chisquare(*pooled[pooled[:, 1] > 0.0].T).pvalue)
 
 
 @pytest.mark.parametrize(
@@ -262,4 +197,4 @@ def test_splits_have_the_law_of_random_ones(entries: list[Entry], parts: int) ->
             own = [dealt.get((*entry[:2], part), (0, 0)) for part in range(parts)]
             table += [tuple(y for _, y in own), tuple(n - y for n, y in own)]
         seen[tuple(table)] += 1
-    assert chi_square_passes(seen, law, SEEDS)
+    assert chi_square(seen, law, SEEDS) > UNLIKELY

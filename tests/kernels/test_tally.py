@@ -1,16 +1,18 @@
-"""Kernels over tallies against dictionaries: ties, empty levels, infinities, both float types."""
+"""Tallies against dictionaries: ties, empty levels, infinities, both float types."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from calibkit.numerics import sums
 from calibkit.summaries.edges import (
     falling_quantiles,
     level_edges,
@@ -18,55 +20,188 @@ from calibkit.summaries.edges import (
     quantile_ranks,
 )
 from calibkit.summaries.tally import Tally, count_rows
-from calibkit_kernels import sorting
 from calibkit_kernels import tally as kernels
+from tests.conftest import INTERPRETED
 from tests.naive import boundaries as naive
 from tests.naive import gains
 from tests.naive.boundaries import Entry
 
-LEVELS = 3
-score = st.integers(-2, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, -0.1])
+LEVELS = 4
+near = st.integers(-3, 3).map(float) | st.sampled_from([math.inf, -math.inf, 0.1, -0.1])
+score = st.one_of(
+    near,
+    st.sampled_from([1e-300, 1e300, -1e-300, 5e-324]),
+    st.floats(allow_nan=False).map(lambda value: value + 0.0),
+)
 count_types = pytest.mark.parametrize("counts", [np.uint8, np.int32, np.int64])
 float_types = pytest.mark.parametrize("floats", [np.float32, np.float64], ids=["f32", "f64"])
 
-#: Score (exact in float32), level, label, weight, part of a row.
-row = st.tuples(
-    score.map(lambda s: float(np.float32(s))),
-    st.integers(0, LEVELS - 1),
-    st.integers(0, 1),
-    st.integers(0, 4),
-    st.integers(0, 2),
-)
-rows = st.lists(row, min_size=1, max_size=12)
+
+def rows_of(score: st.SearchStrategy[float]) -> st.SearchStrategy[Any]:
+    """Return rows: score, level, label, weight, part."""
+    level, label = st.integers(0, LEVELS - 1), st.integers(0, 1)
+    row = st.tuples(score, level, label, st.integers(0, 4), st.integers(0, 2))
+    return st.lists(row, min_size=1, max_size=14)
+
+
+rows = rows_of(near) | rows_of(score)
 Row = tuple[float, int, int, int, int]
 
 
-def columns(data: list[Row]) -> list[list]:
-    return [list(column) for column in zip(*data, strict=True)] if data else [[] for _ in range(5)]
+def columns(data: list[Row], floats: type = np.float64) -> dict[str, Any]:
+    """Return the columns of rows as `count_rows` takes them."""
+    score, level, label, weight, part = zip(*data, strict=True)
+    with np.errstate(over="ignore", under="ignore"):
+        return {
+            "score": np.array(score).astype(floats) + floats(0),
+            "level": np.array(level, np.uint16),
+            "label": np.array(label, np.uint8),
+            "weight": np.array(weight, np.float64),
+            "part": np.array(part, np.uint8),
+        }
 
 
-def arrays(
-    entries: list[Entry], floats: type = np.float64, counts: type = np.int64
-) -> tuple[np.ndarray, ...]:
-    """Return score, level, count, positive, part."""
-    score, level, part, count, positive = columns(entries)
-    return (
-        np.array(score, floats),
-        np.array(level, np.uint16),
-        np.array(count, counts),
-        np.array(positive, counts),
-        np.array(part, np.uint8),
-    )
+def counted(data: list[Row], floats: type = np.float64, *more: str, **options: Any) -> Tally:
+    """Return the tally of rows; with more columns than score, level and label where they are named."""
+    given_ = columns(data, floats)
+    names = ("score", "level", "label", *more)
+    return count_rows(**{name: given_[name] for name in names}, levels=LEVELS, **options)
 
 
-def undealt(data: list[Row]) -> list[Entry]:
-    score, level, label, _, _ = columns(data)
-    return naive.tally(score, level, label)
+def entries(found: Tally) -> list[Entry]:
+    part = found.part if found.part.size else np.zeros(found.score.size, np.uint8)
+    arrays = (found.score, found.level, part, found.count, found.positive)
+    return list(zip(*(array.tolist() for array in arrays), strict=True))
 
 
-def dealt(data: list[Row]) -> list[Entry]:
-    score, level, label, _, part = columns(data)
-    return naive.tally(score, level, label, part=part)
+def expected(data: list[Row], floats: type, *more: str) -> list[Entry]:
+    given_ = {name: own.tolist() for name, own in columns(data, floats).items()}
+    weight = list(map(int, given_["weight"])) if "weight" in more else None
+    part = given_["part"] if "part" in more else None
+    return naive.tally(given_["score"], given_["level"], given_["label"], weight, part)
+
+
+# Counting ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("more", [(), ("part",), ("weight",), ("weight", "part")])
+@float_types
+@given(data=rows, size=st.integers(1, 9), gaining=st.booleans())
+def test_rows_are_counted(
+    floats: type, more: tuple[str, ...], data: list[Row], size: int, gaining: bool
+) -> None:
+    """Block by block, on threads."""
+    if "weight" in more:
+        data = [(*data[0][:3], 1, data[0][4]), *data[1:]]
+    gain = np.arange(len(data)) * 3 % 7 - 3
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sums, "BLOCK", size)
+        found = counted(data, floats, *more, gain=gain if gaining else None, threads=2)
+    assert found.score.dtype == floats
+    assert entries(found) == expected(data, floats, *more)
+    assert found.level_totals.tolist() == naive.level_totals(entries(found), LEVELS)
+    if "part" in more:
+        assert found.part_totals(3).tolist() == naive.part_totals(entries(found), 3)
+    if gaining:
+        given_ = {name: own.tolist() for name, own in columns(data, floats).items()}
+        weight = given_["weight"] if "weight" in more else [1] * len(data)
+        part = given_["part"] if "part" in more else [0] * len(data)
+        worths = gains.group_gains(given_["score"], given_["level"], weight, part, gain.tolist())
+        assert found.gain.tolist() == worths
+
+
+@pytest.mark.skipif(INTERPRETED, reason="threads start at 131,072 rows")
+@pytest.mark.parametrize("floats", [np.float32, np.float64])
+@pytest.mark.parametrize("wide", [False, True])
+def test_threads_change_nothing(floats: type, wide: bool) -> None:
+    rng = np.random.default_rng(3)
+    size = 200_000
+    score = rng.normal(0, 1, size) * (10.0 ** rng.integers(-30, 30, size) if wide else 1)
+    plain = {
+        "score": np.round(score, 3).astype(floats) + floats(0),
+        "level": rng.integers(0, LEVELS, size).astype(np.uint16),
+        "label": rng.integers(0, 2, size).astype(np.uint8),
+    }
+    weighted = {**plain, "weight": rng.integers(0, 3, size).astype(float)}
+    dealt = {**weighted, "part": rng.integers(0, 5, size).astype(np.uint8)}
+    for given_ in (plain, weighted, dealt):
+        first = count_rows(**given_, levels=LEVELS)
+        for threads in (2, 3):
+            other = count_rows(**given_, levels=LEVELS, threads=threads)
+            for name in ("score", "level", "count", "positive", "part"):
+                assert np.array_equal(getattr(first, name), getattr(other, name)), name
+    assert int(first.count.sum()) == int(weighted["weight"].sum())
+
+
+@pytest.mark.parametrize("copies", [255, 256, 70_000])
+def test_more_than_a_byte_of_equal_rows(copies: int) -> None:
+    found = counted([(0.5, 0, 1, 1, 0)] * copies)
+    assert entries(found) == [(0.5, 0, 0, copies, copies)]
+    assert found.deal(5, 1).part_totals(5).sum(axis=0).tolist() == [copies, copies]
+
+
+@pytest.mark.parametrize("levels", [2, 256, 65_535])
+def test_scores_from_end_to_end_leave_no_room_for_the_level(levels: int) -> None:
+    # All 64 bits of the key differ: keys and tags are sorted in two arrays.
+    score = np.array([np.inf, -np.inf, 0.5, 0.5, np.inf, 0.5])
+    level = np.array([levels - 1, 0, levels - 1, 0, 0, levels - 1], np.uint16)
+    label = np.array([1, 0, 1, 0, 1, 1], np.uint8)
+    found = count_rows(score, level, label, levels)
+    assert entries(found) == naive.tally(score.tolist(), level.tolist(), label.tolist())
+
+
+@given(rows_of(near), st.integers(1, 3), st.sampled_from([1, 90]))
+def test_entries_of_coarser_levels_are_those_counted_over_them(
+    data: list[Row], width: int, copies: int
+) -> None:
+    data = data * copies
+    places = (np.arange(LEVELS) // width).astype(np.uint16)
+    coarse = [(score, int(places[level]), *rest) for score, level, *rest in data]
+    gain, weight = np.arange(len(data)) % 5 - 2, np.arange(1.0, len(data) + 1)
+    for more in ({}, {"gain": gain}, {"weight": weight, "sampled": True}):
+        found = counted(data, **more).coarser(places, LEVELS).merged()
+        wanted = counted(coarse, **more)
+        assert entries(found) == entries(wanted)
+        for name in ("gain", "worth", "squares"):
+            assert getattr(found, name).tolist() == getattr(wanted, name).tolist()
+
+
+@given(rows)
+def test_positive_rows_are_parted_from_the_negative_ones_below_them(data: list[Row]) -> None:
+    found = counted(data).parted()
+    wanted: dict[tuple[float, int, int], int] = {}  # by falling score, positive rows first
+    for score, level, label, *_ in data:
+        key = (-score, -label, level)
+        wanted[key] = wanted.get(key, 0) + 1
+    ordered = sorted(wanted.items())
+    assert (np.diff(found.score) <= 0).all()
+    assert found.level.tolist() == [level for (_, _, level), _ in ordered]
+    assert found.count.tolist() == [times for _, times in ordered]
+    hits = [-sign * times for (_, sign, _), times in ordered]
+    assert found.positive.tolist() == hits
+    steps = [one[0][:2] != two[0][:2] for one, two in itertools.pairwise(ordered)]
+    assert (np.diff(found.score) < 0).tolist() == steps
+
+
+@given(rows, st.integers(2, 5), st.integers(1, 6), st.integers(0, 2**64 - 1))
+def test_dealing_keeps_every_row(data: list[Row], parts: int, kept: int, seed: int) -> None:
+    whole = counted(data)
+    dealt = whole.deal(parts, seed)
+    together: dict[tuple[float, int], np.ndarray] = {}
+    for score, level, _, count, positive in entries(dealt):
+        assert count > 0
+        together.setdefault((score, level), np.zeros(2, int))[:] += (count, positive)
+    assert [(*key, 0, *counts) for key, counts in together.items()] == entries(whole)
+    sizes = dealt.part_totals(parts)[:, 0]
+    assert sizes.sum() == len(data) and sizes.max() - sizes.min() <= 1
+    assert np.array_equal(dealt.level_totals[:, 1:], whole.level_totals[:, 1:])
+    first = [entry for entry in entries(dealt) if entry[2] == 0]
+    assert entries(whole.sample(parts, seed)) == first
+    some = [entry for entry in entries(dealt) if entry[2] < kept]
+    assert entries(whole.deal(parts, seed, kept=kept)) == some
+
+
+# Using what was counted ----------------------------------------------------------------------
 
 
 @given(st.lists(score, max_size=10), st.lists(score, min_size=1, max_size=24), st.booleans())
@@ -76,96 +211,18 @@ def test_levels_count_the_edges_at_or_below(
 ) -> None:
     fit = sorted(fit[:5] if few else [*fit, *fit])  # more than 16 edges are searched by halving
     minimum, edges = fit[0], fit[1:]
-    array = np.array(values, floats)
+    with np.errstate(over="ignore", under="ignore"):
+        array = np.array(values, floats)
     out = np.empty(array.size, np.uint16)
     kernels.assign_levels(array, minimum, np.array(edges, np.float64), out)
     assert out.tolist() == naive.assign_levels(array.astype(np.float64).tolist(), minimum, edges)
 
 
-def sorted_rows(data: list[Row], floats: type) -> tuple[list[int], list[int], np.uint64]:
-    """Return falling-order keys less the smallest, tags, both as sorted, and that smallest key."""
-    score, level, label, _, _ = columns(data)
-    keys = np.empty(len(score), np.uint64)
-    unsigned = np.uint32 if floats is np.float32 else np.uint64
-    sorting.falling_keys(np.array(score, floats).view(unsigned), keys)
-    smallest = keys.min()
-    tags = [2 * own + positive for own, positive in zip(level, label, strict=True)]
-    pairs = sorted(zip((keys - smallest).tolist(), tags, strict=True))
-    return [key for key, _ in pairs], [tag for _, tag in pairs], smallest
-
-
-@given(rows, st.sampled_from([1, 90]), st.integers(1, 3))
-@count_types
-@float_types
-def test_entries_side_by_side_are_joined(
-    floats: type, counts: type, data: list[Row], copies: int, width: int
-) -> None:
-    score, level, label, _, _ = columns(data * copies)
-    coarser = [own // width for own in level]
-    narrow = naive.tally(score, level, label)
-    wanted = naive.tally(score, coarser, label)
-    entries = np.array([(s, own // width, *rest) for s, own, _, *rest in narrow]).T
-    given_ = [own.astype(k) for own, k in zip(entries, (floats, np.uint16, int, int), strict=True)]
-    room = [np.empty(len(narrow), kind) for kind in (floats, np.uint16, counts, counts)]
-    size = kernels.join_entries(*given_, *room)
-    if max(entry[3] for entry in wanted) > np.iinfo(counts).max:
-        assert size == -1
-        return
-    found = zip(*(own[:size].tolist() for own in room), strict=True)
-    assert list(found) == [(s, own, *rest) for s, own, _, *rest in wanted]
-
-
-@given(rows, st.sampled_from([1, 1, 90]))
-@count_types
-@float_types
-def test_sorted_rows_are_grouped(floats: type, counts: type, data: list[Row], copies: int) -> None:
-    data = data * copies
-    score, level, label, _, _ = columns(data)
-    keys, tags, smallest = sorted_rows(data, floats)
-    expected = naive.tally(score, level, label)
-    most = max(entry[3] for entry in expected)
-
-    def check(group: Callable[..., int]) -> None:
-        unsigned = np.uint32 if floats is np.float32 else np.uint64
-        room = [np.empty(len(data), kind) for kind in (unsigned, np.uint16, counts, counts)]
-        size = group(smallest, *room)
-        if most > np.iinfo(counts).max:
-            assert size == -1
-            return
-        found = [room[0].view(floats), room[1], np.zeros(len(data), int), *room[2:]]
-        lines = zip(*(array[:size].tolist() for array in found), strict=True)
-        assert list(lines) == expected
-
-    apart = np.array(keys, np.uint64), np.array(tags, np.uint32), np.uint64(0)
-    check(partial(kernels.group_words, *apart))
-    if keys[-1] < 2**61:
-        words = [key * 8 + tag for key, tag in zip(keys, tags, strict=True)]
-        together = np.array(words, np.uint64), np.empty(0, np.uint32), np.uint64(3)
-        check(partial(kernels.group_words, *together))
-
-
-@given(rows, st.booleans())
-@float_types
-def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: bool) -> None:
-    score, level, label, weight, part = columns(data)
-    used = part if with_part else [0] * len(part)
-    assume(any(weight))
-    gain = [3 * i % 7 - 3 for i in range(len(score))]
-    found = count_rows(
-        np.array(score, floats),
-        np.array(level, np.uint16),
-        np.array(label, np.uint8),
-        LEVELS,
-        weight=np.array(weight, np.float64),
-        part=np.array(part, np.uint8) if with_part else None,
-        gain=np.array(gain),
-    )
-    expected = naive.tally(score, level, label, weight, part if with_part else None)
-    counted = found.score, found.level, found.count, found.positive
-    for array, kept in zip(counted, arrays(expected)[:4], strict=True):
-        assert array.tolist() == kept.tolist()
-    assert found.part.tolist() == ([entry[2] for entry in expected] if with_part else [])
-    assert found.gain.tolist() == gains.group_gains(score, level, weight, used, gain)
+def dealt(data: list[Row], floats: type, counts: type = np.int64) -> Tally:
+    """Return the tally of rows by their parts, without weights; counts of a type."""
+    found = counted(data, floats, "part")
+    given_ = found.count.astype(counts), found.positive.astype(counts)
+    return Tally(found.score, found.level, *given_, LEVELS, part=found.part)
 
 
 @given(rows, st.sampled_from([-1, 0, 1]), st.booleans(), st.booleans())
@@ -174,33 +231,29 @@ def test_weighted_rows_are_grouped(floats: type, data: list[Row], with_part: boo
 def test_prefixes_end_in_scores_with_a_positive(
     floats: type, counts: type, data: list[Row], excluded: int, together: bool, every: bool
 ) -> None:
-    entries = dealt(data)
-    score, level, count, positive, part = arrays(entries, floats, counts)
-    sizes = [total[0] for total in naive.level_totals(entries, LEVELS)]
-    if every:
-        sizes = np.bincount(level, minlength=LEVELS).tolist()
-    offsets = np.array([0, *np.cumsum(sizes)])
-    if together:
-        offsets = offsets[[0, -1]]
-    gain = np.arange(score.size) % 7 - 3
-    selected, hits, entry, worth, ends = kernels.prefix_points(
-        score, level, count, positive, part, gain, excluded, offsets
-    )
+    whole = dealt(data, floats, counts)
+    choice: dict[str, Any] = {"excluded": excluded, "together": together, "every": every}
+    without = whole.points(**choice)
+    assert without.gain.size == 0
+    gain = np.arange(whole.score.size) % 7 - 3
+    points = replace(whole, gain=gain).points(**choice)
+    assert points.ends.tolist() == without.ends.tolist()
+    spans = [range(a, b) for a, b in zip(points.offsets, points.ends, strict=False)]
+    columns = points.selected, points.true_positives, points.entry
     found = [
-        [(int(selected[i]), int(hits[i]), float(score[entry[i]])) for i in range(start, end)]
-        for start, end in zip(offsets, ends, strict=False)
+        [(m, t, float(whole.score[e])) for m, t, e in zip(*(c[own] for c in columns), strict=True)]
+        for own in spans
     ]
-    expected = naive.prefix_points(entries, LEVELS, excluded, together=together, every=every)
-    assert found == expected
-    cuts = [[cut for _, _, cut in points] for points in found]
-    own = [(*entry[:3], value) for entry, value in zip(entries, gain.tolist(), strict=True)]
-    worths = [worth[a:b].tolist() for a, b in zip(offsets, ends, strict=False)]
-    assert worths == gains.prefix_gains(own, cuts, excluded, together=together)
-    without = kernels.prefix_points(
-        score, level, count, positive, part, gain[:0], excluded, offsets
-    )
-    assert without[3].size == 0
-    assert without[4].tolist() == ends.tolist()
+    assert found == naive.prefix_points(entries(whole), LEVELS, **choice)
+    cuts = [[cut for _, _, cut in own] for own in found]
+    worths = [
+        (*entry[:3], value) for entry, value in zip(entries(whole), gain.tolist(), strict=True)
+    ]
+    expected = gains.prefix_gains(worths, cuts, excluded, together=together)
+    assert [points.gain[own].tolist() for own in spans] == expected
+    last = [own[-1] for own in found if own]
+    totals = points.totals(np.array([own[-1] if own else -1 for own in spans]))
+    assert totals == (sum(m for m, _, _ in last), sum(t for _, t, _ in last))
 
 
 thresholds = st.lists(score | st.just(math.nan), min_size=LEVELS, max_size=LEVELS)
@@ -211,11 +264,9 @@ thresholds = st.lists(score | st.just(math.nan), min_size=LEVELS, max_size=LEVEL
 def test_selected_rows_are_counted(
     floats: type, data: list[Row], cuts: list[float], wanted: int
 ) -> None:
-    entries = dealt(data)
-    score, level, count, positive, part = arrays(entries, floats)
-    tally = Tally(score, level, count, positive, LEVELS, part=part)
-    found = tally.selected(np.array(cuts), part=wanted)
-    assert found == naive.count_selected(entries, cuts, wanted)
+    whole = dealt(data, floats)
+    found = whole.selected(np.array(cuts), part=wanted)
+    assert found == naive.count_selected(entries(whole), cuts, wanted)
 
 
 @given(rows, st.data(), st.integers(1, 5))
@@ -223,69 +274,53 @@ def test_selected_rows_are_counted(
 def test_margins_fall_into_bins(
     floats: type, data: list[Row], more: st.DataObject, reach: int
 ) -> None:
-    entries = dealt(data)
-    score, level, count, positive, part = arrays(entries, floats)
+    whole = dealt(data, floats)
     number = st.floats(-4, 4, width=16) | st.sampled_from([-math.inf, math.nan])
     tables = [
         more.draw(st.lists(st.lists(own, min_size=LEVELS, max_size=LEVELS), min_size=3, max_size=3))
         for own in (number, number, st.sampled_from([0.0, 0.5, 1.0, 3.0]))
     ]
-    regressor = np.clip(score.astype(np.float64), -5.0, 5.0)
-    bins, held = kernels.margin_bins(
-        score, regressor, level, part, count, positive, np.array(tables), reach
-    )
-    wanted, counts = naive.margin_bins(entries, regressor.tolist(), *tables, reach)
+    regressor = np.clip(whole.score.astype(np.float64), -5.0, 5.0)
+    counts = whole.level, whole.part, whole.count, whole.positive
+    bins, held = kernels.margin_bins(whole.score, regressor, *counts, np.array(tables), reach)
+    wanted, sums = naive.margin_bins(entries(whole), regressor.tolist(), *tables, reach)
     assert bins.tolist() == wanted
     places = range(-reach - 1, reach)
-    assert held.tolist() == [[[own[k] for k in places] for own in one] for one in counts]
+    assert held.tolist() == [[[own[k] for k in places] for own in one] for one in sums]
 
 
 @given(rows, st.integers(1, 9))
 @count_types
 @float_types
 def test_quantiles_of_a_tally(floats: type, counts: type, data: list[Row], bins: int) -> None:
-    entries = undealt(data)
-    score, _, count, _, _ = arrays(entries, floats, counts)
+    whole = counted(data, floats)
+    score, count = whole.score, whole.count.astype(counts)
     below = quantile_ranks(len(data), bins).tolist()
     found = falling_quantiles(score, count, bins)
-    assert found.tolist() == naive.quantile_places(entries, below)
+    assert found.tolist() == naive.quantile_places(entries(whole), below)
     rising = quantile_places(count[::-1].copy(), bins)
     assert score[::-1][rising].astype(float).tolist() == found.tolist()
 
 
-@given(rows, st.integers(1, 5), st.sampled_from([1, 3, 2**40 + 1]))
+@given(rows_of(near), st.integers(1, 5), st.sampled_from([1, 3, 2**40 + 1]))
 @float_types
 def test_grids_have_quantile_edges_and_exact_counts(
     floats: type, data: list[Row], bins: int, scale: int
 ) -> None:
-    entries = undealt(data)
-    score, level, count, positive, _ = arrays(entries, floats)
-    sums = kernels.level_totals(level, count, positive, LEVELS)
-    assert sums.tolist() == naive.level_totals(entries, LEVELS)
-    totals = sums[:, 1].copy()
+    whole = counted(data, floats)
+    score, level = whole.score, whole.level
+    count, positive = whole.count.astype(np.int64), whole.positive.astype(np.int64)
+    totals = whole.level_totals[:, 1].copy()
     # Multiplying every count alike moves no edge: rank j s N / bins, rounded down, is in the copies
     # of rank j N / bins.
     edges = level_edges(score, level, count * scale, totals * scale, bins)
-    expected = np.array(naive.grid_edges(entries, LEVELS, bins)).reshape(edges.shape)
+    expected = np.array(naive.grid_edges(entries(whole), LEVELS, bins)).reshape(edges.shape)
     assert np.array_equal(edges, expected, equal_nan=True)
 
     filled = kernels.fill_grid(score, level, count * scale, positive * scale, edges)
-    cells = naive.fill_grid(entries, edges.tolist())
+    cells = naive.fill_grid(entries(whole), edges.tolist())
     for array, exact in zip(filled[:2], cells[:2], strict=True):
         assert array.tolist() == [[value * scale for value in line] for line in exact]
     if np.isfinite(score).all():
         wanted = np.array(cells[2], np.float64) * scale
         assert np.allclose(filled[2], wanted, rtol=1e-13, atol=1e-12 * scale)
-
-
-@pytest.mark.parametrize("rows", [255, 256])
-def test_counts_of_one_byte_hold_255_rows(rows: int) -> None:
-    words, tags = np.zeros(rows, np.uint64), np.ones(rows, np.uint32)
-    bits, level = np.empty(rows, np.uint64), np.empty(rows, np.uint16)
-    count, positive = np.empty(rows, np.uint8), np.empty(rows, np.uint8)
-    packed, none = words * np.uint64(2) + np.uint64(1), tags[:0]
-    fits, room = rows == 255, (np.uint64(0), bits, level, count, positive)
-    for sorted_ in ((words, tags, np.uint64(0)), (packed, none, np.uint64(1))):
-        count[0] = positive[0] = 0
-        assert kernels.group_words(*sorted_, *room) == (1 if fits else -1)
-        assert not fits or (count[0], positive[0]) == (255, 255)

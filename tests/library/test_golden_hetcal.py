@@ -11,10 +11,9 @@ from scipy.special import expit
 
 from calibkit.apply.apply import apply_model
 from calibkit.columns.weights import ROW
-from calibkit.files.sources import Source, open_source
-from calibkit.methods.hetcal.application import HetcalApplier
+from calibkit.files.sources import Source
 from calibkit.methods.hetcal.grow import Vectors
-from calibkit.methods.hetcal.model import HetcalModel, Line, TreeNode
+from calibkit.methods.hetcal.model import HetcalModel, Line
 from calibkit.methods.hetcal.rows import read_hetcal_rows
 from calibkit.methods.hetcal.run import cell_gaps, fit_hetcal
 from calibkit.options.apply import ApplyOptions
@@ -27,41 +26,24 @@ from tests.library.samples import golden
 FEATURES = ["x0", "x1", "x2"]
 
 
-def table(case: str, file: str) -> pl.DataFrame:
-    return pl.read_parquet(ROOT / "tests" / "golden" / case / file)
+def table(case: str, name: str) -> pl.DataFrame:
+    return pl.read_parquet(ROOT / "tests" / "golden" / case / f"{name}.parquet")
 
 
-def nested(model: HetcalModel, place: int = 0) -> dict[str, Any]:
-    assert isinstance(model.tree, list)
-    node: TreeNode = model.tree[place]
-    if isinstance(node.leaf, int):
-        return {"leaf": node.leaf, "n": node.rows}
-    assert isinstance(node.left, int)
-    assert isinstance(node.right, int)
-    return {
-        "feature": FEATURES.index(str(node.feature)),
-        "cut": node.cut,
-        "left": nested(model, node.left),
-        "right": nested(model, node.right),
-    }
-
-
-def without_positives(tree: dict[str, Any]) -> dict[str, Any]:
-    if "leaf" in tree:
-        return {"leaf": tree["leaf"], "n": tree["n"]}
-    sides = {side: without_positives(tree[side]) for side in ("left", "right")}
-    return {"feature": tree["feature"], "cut": tree["cut"], **sides}
+def grows_as(model: HetcalModel, known: dict[str, Any], place: int = 0) -> bool:
+    """Return whether a tree is the one that is known."""
+    node: Any = model.parts()[0].tree[place]
+    if "leaf" in known:
+        return (node.leaf, node.rows) == (known["leaf"], known["n"])
+    split = (FEATURES.index(node.feature), node.cut) == (known["feature"], known["cut"])
+    sides = ("left", "right")
+    return split and all(grows_as(model, known[one], getattr(node, one)) for one in sides)
 
 
 def test_tree_maps_and_cells() -> None:
     case = "p23_heterogeneous_gini"
     known = golden(case)
     expected, params = known["expected"], known["params"]
-    folder = ROOT / "tests" / "golden" / case
-    read = {
-        name: open_source([str(folder / f"{name}.parquet")])
-        for name in ("train", "calibration", "test")
-    }
     options = HetcalOptions(
         score="logit",
         scale="logit",
@@ -70,29 +52,23 @@ def test_tree_maps_and_cells() -> None:
         shrinkage=0.0,
         precalibrate="none",
     )
-    train = read_hetcal_rows(read["train"], options, FEATURES)
-    rows = read_hetcal_rows(read["calibration"], options, FEATURES, known=train.features)
+    sources = {
+        name: Source.from_frame(table(case, name)) for name in ("train", "calibration", "test")
+    }
+    train = read_hetcal_rows(sources["train"], options, FEATURES)
+    rows = read_hetcal_rows(sources["calibration"], options, FEATURES, known=train.features)
     model = fit_hetcal(rows, options, train=train).model
-    assert nested(model) == without_positives(expected["tree"])
-    assert isinstance(model.maps, list)
-    maps = [[leaf.a, leaf.b] for leaf in model.maps]
+    assert grows_as(model, expected["tree"])
+    maps = [[leaf.a, leaf.b] for leaf in model.parts()[0].maps]
     np.testing.assert_allclose(maps, expected["maps"], rtol=1e-6, atol=1e-7)
-    applied = apply_model(model, read["test"], ApplyOptions()).frame
+    applied = apply_model(model, sources["test"], ApplyOptions()).frame
     assert applied["leaf"].to_list() == expected["test_leaf"]
-    np.testing.assert_allclose(
-        applied["calibrated"].to_numpy(), expected["test_prob"], rtol=1e-6, atol=1e-7
-    )
-    largest, mean, count, _ = cell_gaps(
-        applied["calibrated"].to_numpy(),
-        applied["label"].to_numpy().astype(np.uint8),
-        np.ones(applied.height),
-        applied["leaf"].to_numpy(),
-    )
-    cells = expected["multicalibration"]
-    assert count == cells["cells"]
-    assert largest == pytest.approx(cells["max_gap"], rel=1e-6)
-    assert mean == pytest.approx(cells["mean_gap"], rel=1e-6)
-    assert HetcalApplier(model).added == ("calibrated", "leaf")
+    found = applied["calibrated"].to_numpy()
+    np.testing.assert_allclose(found, expected["test_prob"], rtol=1e-6, atol=1e-7)
+    label = applied["label"].to_numpy().astype(np.uint8)
+    gaps = cell_gaps(found, label, np.ones(label.size), applied["leaf"].to_numpy())
+    cells = [expected["multicalibration"][name] for name in ("max_gap", "mean_gap", "cells")]
+    assert gaps[:3] == pytest.approx(cells, rel=1e-6)
 
 
 def lines_of(score: np.ndarray, label: np.ndarray, leaf: np.ndarray, leaves: int) -> np.ndarray:
@@ -114,7 +90,7 @@ def lines_of(score: np.ndarray, label: np.ndarray, leaf: np.ndarray, leaves: int
 def test_partitions_in_turn_and_side_by_side() -> None:
     case = "p24_sequential_forest"
     expected = golden(case)["expected"]
-    fitted, new = table(case, "calibration.parquet"), table(case, "test.parquet")
+    fitted, new = table(case, "calibration"), table(case, "test")
     score = fitted["logit"].to_numpy()
     label = fitted["label"].to_numpy().astype(np.uint8)
     leaves = [fitted[name].to_numpy().astype(np.int32) for name in ("leaf1", "leaf2")]
@@ -170,8 +146,8 @@ def test_sequential_maps_go_on_from_the_scores_that_the_last_partition_left() ->
 def test_the_auc_of_splits() -> None:
     case = "p25_auc_split"
     expected = golden(case)["expected"]
-    rows = table(case, "rows.parquet")
-    cuts = table(case, "cuts.parquet")["cut"].to_list()
+    rows = table(case, "rows")
+    cuts = table(case, "cuts")["cut"].to_list()
     score, label = rows["logit"].to_numpy(), rows["label"].to_numpy().astype(np.uint8)
     weight = np.ones(score.size, np.int64)
     low, high = float(score.min()), float(score.max())

@@ -12,14 +12,12 @@ from msgspec.structs import replace
 from calibkit.methods.hetcal.rows import Folds
 from calibkit.methods.hetcal.run import (
     CANDIDATES,
-    choose_partition,
-    fit_hetcal,
     fit_partition,
     judging,
 )
 from calibkit.numerics.hashes import folds_of_keys
 from calibkit.options.hetcal import HetcalOptions
-from tests.library.test_hetcal import applied, fit, read, sample
+from tests.library.test_hetcal import fit, read, sample
 
 SMALL: dict[str, Any] = {"max_depth": 2, "min_leaf": 40}
 
@@ -73,7 +71,7 @@ def test_the_first_within_an_error_of_the_best(more: dict[str, Any]) -> None:
     frame = coarse(600).with_columns(
         site=pl.Series(random.integers(0, 60, 600)), day=pl.Series(random.integers(0, 60, 600))
     )
-    model = fit(frame, partition="auto", **SMALL, **more).model
+    model = fit(frame, partition="auto", **SMALL, **more)
     assert isinstance(model.candidates, list)
     found = {one.method: one for one in model.candidates}
     assert tuple(found) == CANDIDATES
@@ -87,45 +85,25 @@ def test_the_first_within_an_error_of_the_best(more: dict[str, Any]) -> None:
     assert checked is not None
     assert checked.calibrated == first.log_loss
     assert checked.folds == (4 if "time" in more else 5)
-    asked = fit(frame, partition=model.partition, max_bins=255, **SMALL, **more).model
+    asked = fit(frame, partition=model.partition, max_bins=255, **SMALL, **more)
     assert (model.parts(), model.final) == (asked.parts(), asked.final)
-
-
-@pytest.mark.more
-def test_figures_are_those_of_new_rows() -> None:
-    """Of every partition, fitted to all rows, on many new ones: within what few folds tell."""
-    rows, new = read(coarse(2000, 5)), coarse(10_000, 6)
-    options = HetcalOptions(partition="auto", **SMALL)
-    folds = Folds(folds_of_keys(rows.key, 5, 0))
-    _, table, _ = choose_partition(rows, None, options, folds)
-    for one in table:
-        model = fit(coarse(2000, 5), partition=one.method, max_bins=255, **SMALL).model
-        value = applied(model, new)["calibrated"].to_numpy()
-        loss = -np.log(np.where(new["label"].to_numpy() == 1, value, 1.0 - value)).mean()
-        assert one.log_loss == pytest.approx(loss, abs=0.02)
 
 
 def test_what_cannot_be_compared_says_why() -> None:
     frame = coarse(600)
-    found = fit(frame, partition="auto", map="isotonic", **SMALL).model
+    found = fit(frame, partition="auto", map="isotonic", **SMALL)
     assert isinstance(found.candidates, list)
     reasons = {one.method: one.reason or "" for one in found.candidates}
     assert "its --map is platt" in reasons["boosted"] and "platt" in reasons["sequential"]
     assert reasons["tree"] == reasons["forest"] == ""
-    few = fit(coarse(600).head(8), partition="auto").model
+    few = fit(coarse(600).head(8), partition="auto")
     assert isinstance(few.candidates, list)
     assert few.partition == "tree"
     assert {one.reason for one in few.candidates} == {"there are too few rows for folds"}
 
 
 def test_rows_to_grow_on_leave_out_what_learns_from_scores() -> None:
-    frame = coarse(800)
-    train = read(coarse(800, 9), max_bins=255)
-    rows = read(frame, known=train.features)
-    model = fit_hetcal(
-        rows, HetcalOptions(partition="auto", train="train", **SMALL), train=train
-    ).model
-    assert isinstance(model.candidates, list)
-    said = {one.method: one.reason for one in model.candidates}
+    model = fit(coarse(800), train=coarse(800, 9), partition="auto", **SMALL)
+    said = {one.method: one.reason for one in model.candidates or ()}
     assert said["boosted"] == said["sequential"] == "--train takes no part in it"
     assert said["tree"] is None

@@ -1,15 +1,20 @@
-"""Lines of cells against a general optimiser, and leaves against what the cells were made of."""
+"""Calibration by parts: lines of cells, leaves of like cells, and what theory says of them."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from calibkit.measures.metrics import compute
+from calibkit.measures.views import Sample, view_of
 from calibkit.methods.boundary.problem.goals import tally_totals
 from calibkit.methods.boundary.solvers.cells import cross_fitted, leaves_of
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics.logistic import ridge_lines
+from calibkit.options.metrics import Settings
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally, count_rows
 
@@ -76,3 +81,26 @@ def test_leaves_for_thresholds_are_made_without_the_rows() -> None:
     everywhere = tally.positive.sum() / tally.count.sum()
     assert rates[0] > everywhere + 0.02
     assert rates[1] == pytest.approx(everywhere, abs=0.02)
+
+
+#: Negative and positive rows of each pair of a part and a score, and what else may be said of these.
+cells = st.lists(
+    st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 6)), min_size=2, max_size=9
+).filter(lambda found: sum(n for n, _, _ in found) and sum(p for _, p, _ in found))
+
+
+def metrics(cells: list[tuple[int, int, int]], scores: list[float]) -> dict[str, float]:
+    """Return AUC and area under precision and recall where every cell has a score."""
+    score = np.repeat(scores, [n + p for n, p, _ in cells])
+    label = np.concatenate([np.repeat([0, 1], [n, p]) for n, p, _ in cells]).astype(np.uint8)
+    view = view_of(Sample(score, label), "score", "all", Settings())
+    return {name: float(value or 0) for name, value in compute(view, ["auc", "pr_auc"]).items()}
+
+
+@given(cells)
+def test_no_other_score_of_the_cells_ranks_better(found: list[tuple[int, int, int]]) -> None:
+    """Lemmas 4.1 and 4.3 of Durfee, Gupta and Basu, and the same of precision and recall."""
+    rates = [p / (n + p) if n + p else 0.0 for n, p, _ in found]
+    best, other = metrics(found, rates), metrics(found, [t / 6 for _, _, t in found])
+    assert best["auc"] >= other["auc"] - 1e-12
+    assert best["pr_auc"] >= other["pr_auc"] - 1e-12

@@ -6,6 +6,7 @@ import tempfile
 import threading
 import tracemalloc
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -19,7 +20,6 @@ from calibkit.errors import ResourceError
 from calibkit.numerics.hashes import folds_of_keys, poisson_of_keys
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import row_store
-from calibkit.summaries import row_store as of_arrays
 from calibkit.summaries.row_store import Arrays, CategoryCounts, ColumnSummaries, RowStore
 from calibkit_kernels import draws as kernels
 
@@ -46,18 +46,15 @@ def stored(
     score: bool = True,
     ranges: int = 4,
 ) -> dict[str, NDArray[np.generic]]:
-    fields = {"score": np.float64, "codes": (np.uint8, 2)}
-    count = rows["hash"].size
-    summary = None
-    if score:
-        summary = ColumnSummaries(1)
-        for own in windows:
-            summary.add(rows["score"][own][None], rows["hash"][own])
-    else:
+    fields: dict[str, Any] = {"score": np.float64, "codes": (np.uint8, 2)}
+    summary = ColumnSummaries(1) if score else None
+    for own in windows if summary else ():
+        summary.add(rows["score"][own][None], rows["hash"][own])
+    if not score:
         fields["number"] = fields.pop("score")
         rows = {**rows, "number": rows["score"]}
     with patch("calibkit.summaries.row_store._buckets", lambda *_: ranges):
-        store = RowStore(fields, count, Arrays(memory), summary)
+        store = RowStore(fields, rows["hash"].size, Arrays(memory), summary)
     for own in windows:
         store.add({name: values[own] for name, values in rows.items()})
     return store.finish()
@@ -108,25 +105,22 @@ def test_column_summaries_are_a_function_of_the_set(seed: int, count: int, parts
     values = np.stack([random.integers(0, 9, count) / 4.0, random.normal(size=count)])
     values[0, random.random(count) < 0.2] = np.nan
     hashes = random.integers(0, 40, count).astype(np.uint64) * np.uint64(2**57)
-    values = values[:, np.unique(hashes, return_inverse=True, return_index=True)[1]][
-        :, np.unique(hashes, return_inverse=True)[1]
-    ]  # equal hashes are equal rows
+    _, firsts, numbers = np.unique(hashes, return_index=True, return_inverse=True)
+    values = values[:, firsts[numbers]]  # equal hashes are equal rows
     whole, split = ColumnSummaries(2, 20), ColumnSummaries(2, 20)
     whole.add(values, hashes)
     for own in np.array_split(random.permutation(count), parts):
         split.add(values[:, own], hashes[own])
     for column in (0, 1):
-        one, other = whole.distinct[column], split.distinct[column]
-        present = np.unique(values[column][~np.isnan(values[column])])
-        assert (one is None) == (other is None) == (present.size > 20)
-        if one is not None and other is not None:
-            np.testing.assert_array_equal(one, present)
-            np.testing.assert_array_equal(other, present)
+        present = np.unique(values[column][~np.isnan(values[column])]).tolist()
+        for own in (whole.distinct[column], split.distinct[column]):
+            assert (None if own is None else own.tolist()) == (
+                present if len(present) <= 20 else None
+            )
         for a, b in zip(whole.sample(column), split.sample(column), strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(whole.borders(column, 5), split.borders(column, 5))
-    np.testing.assert_array_equal(whole.low, split.low)
-    np.testing.assert_array_equal(whole.high, split.high)
+    np.testing.assert_array_equal([whole.low, whole.high], [split.low, split.high])
 
 
 def test_of_many_rows_those_of_the_smallest_hashes_are_the_sample(
@@ -171,40 +165,33 @@ def test_categories_are_counted_over_all_rows() -> None:
     assert counts.names() == ("a", "b", "ä")
 
 
-def test_draws_are_functions_of_the_key() -> None:
+def test_draws_of_a_bootstrap_are_poisson_and_apart() -> None:
     key = np.random.default_rng(2).integers(0, 2**64, 20_000, np.uint64)
-    order = np.random.default_rng(3).permutation(key.size)
-    for draw in (
-        lambda own: folds_of_keys(own, 5, 7),
-        lambda own: poisson_of_keys(own, 7, 3),
-    ):
-        np.testing.assert_array_equal(draw(key)[order], draw(key[order]))
-    folds = np.bincount(folds_of_keys(key, 5, 7), minlength=5)
-    assert abs(folds - 4000).max() < 4 * np.sqrt(20_000 * 0.16)
-    drawn = poisson_of_keys(key, 7, 3).astype(float)
+    drawn, other = (poisson_of_keys(key, 7, tree).astype(float) for tree in (3, 4))
     assert abs(drawn.mean() - 1.0) < 4 / np.sqrt(20_000)
     assert abs(drawn.var() - 1.0) < 4 * np.sqrt(3 / 20_000)
-    other = poisson_of_keys(key, 7, 4).astype(float)
     assert abs(np.corrcoef(drawn, other)[0, 1]) < 4 / np.sqrt(20_000)
+    folds = np.bincount(folds_of_keys(key, 5, 7), minlength=5)
+    assert abs(folds - 4000).max() < 4 * np.sqrt(20_000 * 0.16)
 
 
 def test_a_full_disk_is_told_before_anything_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(of_arrays.os, "posix_fallocate", full)
+    monkeypatch.setattr(row_store.os, "posix_fallocate", full)
     with pytest.raises(ResourceError, match=r"8,000 bytes are needed.*TMPDIR"):
         Arrays(LITTLE).empty(1000, np.float64)
 
 
 def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(of_arrays, "_BASE", 0)
+    monkeypatch.setattr(row_store, "_BASE", 0)
     array = Arrays(LITTLE).empty((1000, 300), np.float64)
     watching = [own.daemon for own in threading.enumerate() if own.name == "calibkit-maps"]
     for row in range(1000):
         array[row] = row
-    (made,) = [one for one in of_arrays._WATCH._maps if len(one) == array.nbytes]
-    made.madvise(of_arrays.mmap.MADV_DONTNEED)
+    (made,) = [one for one in row_store._WATCH._maps if len(one) == array.nbytes]
+    made.madvise(row_store.mmap.MADV_DONTNEED)
     np.testing.assert_array_equal(array[:, 17], np.arange(1000))
     del array, made
     assert all(watching)  # a process ends though it holds maps
@@ -216,5 +203,5 @@ def test_a_scratch_folder_in_memory_is_told(
     monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
     assert "TMPDIR" in " ".join(Arrays(LITTLE).warnings)
     assert not Arrays().warnings
-    monkeypatch.setattr(of_arrays, "_in_memory", lambda folder: False)
+    monkeypatch.setattr(row_store, "_in_memory", lambda folder: False)
     assert not Arrays(LITTLE).warnings

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.columns.columns import read_score_rows
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.fit import fit_boundary
+from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 
@@ -41,11 +41,9 @@ def test_a_group_is_in_one_part_whatever_else_there_is(
 
 def test_many_groups_make_parts_of_about_equal_size() -> None:
     column = pl.Series("user", [f"user {i}" for i in range(20_000)])
-    sizes = np.bincount(group_parts(column, 5, 0, finder(column)))
-    assert (abs(sizes - 4_000) < 5 * np.sqrt(20_000 * 0.2 * 0.8)).all()
-    assert (
-        group_parts(column, 5, 1, finder(column)) != group_parts(column, 5, 0, finder(column))
-    ).any()
+    found, other = (group_parts(column, 5, seed, finder(column)) for seed in (0, 1))
+    assert (abs(np.bincount(found) - 4_000) < 5 * np.sqrt(20_000 * 0.2 * 0.8)).all()
+    assert (other != found).any()
 
 
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.integers(2, 6))
@@ -91,27 +89,20 @@ def test_a_row_without_a_value_is_refused(split: object) -> None:
     assert caught.value.column == "user"
 
 
-def example(rows: int = 400) -> pl.DataFrame:
+def example() -> pl.DataFrame:
     rng = np.random.default_rng(3)
-    score = rng.integers(0, 30, rows) / 30
-    return pl.DataFrame(
-        {
-            "score": score,
-            "label": (rng.random(rows) < score).astype(int),
-            "user": rng.integers(0, 40, rows),
-            "day": rng.integers(0, 90, rows),
-        }
+    score = rng.integers(0, 30, 400) / 30
+    label = (rng.random(400) < score).astype(int)
+    user, day = rng.integers(0, 40, 400), rng.integers(0, 90, 400)
+    return pl.DataFrame({"score": score, "label": label, "user": user, "day": day})
+
+
+def fit(frame: pl.DataFrame, *, folds: int = 5, **options: str) -> FittedBoundary:
+    asked = BoundaryOptions(precision="0.7", method="st", folds=folds, **options)
+    others = tuple(options.values())
+    return fit_boundary(
+        read_score_rows(Source.from_frame(frame), ColumnOptions(), others=others), asked
     )
-
-
-def read(frame: pl.DataFrame, *beside: str) -> ScoreRows:
-    return read_score_rows(Source.from_frame(frame), ColumnOptions(), others=beside)
-
-
-def fit(frame: pl.DataFrame, **options: str) -> dict[str, object]:
-    asked = BoundaryOptions(precision="0.7", method="st", **options)
-    fitted = fit_boundary(read(frame, *options.values()), asked)
-    return fitted.model.as_dict()
 
 
 def best_threshold(frame: pl.DataFrame) -> float:
@@ -125,10 +116,9 @@ def best_threshold(frame: pl.DataFrame) -> float:
     return threshold
 
 
-@pytest.mark.parametrize("option", ["groups", "time"])
-def test_cross_validation_follows_the_column(option: str) -> None:
+@pytest.mark.parametrize(("option", "name"), [("groups", "user"), ("time", "day")])
+def test_cross_validation_follows_the_column(option: str, name: str) -> None:
     frame = example()
-    name = {"groups": "user", "time": "day"}[option]
     column = frame[name]
     if option == "groups":
         part = group_parts(column, 5, 0, finder(column))
@@ -143,26 +133,22 @@ def test_cross_validation_follows_the_column(option: str) -> None:
         chosen = held_out.filter(pl.col("score") >= threshold)
         selected, hits = selected + chosen.height, hits + int(chosen["label"].sum())
         positives += int(held_out["label"].sum())
-    model = fit(frame, **{option: name})
-    found = model["fit"]["cross_validated"]  # type: ignore[index]
-    assert found["folds"] == 5
-    assert (found["precision"], found["recall"]) == (hits / selected, hits / positives)
+    model = fit(frame, **{option: name}).model
+    found = model.fit.cross_validated
+    assert (found.folds, found.precision, found.recall) == (5, hits / selected, hits / positives)
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=1)
-    assert fit(shuffled, **{option: name}) == model
+    assert fit(shuffled, **{option: name}).model.as_dict() == model.as_dict()
 
 
 def test_without_folds_a_column_of_groups_is_not_looked_at() -> None:
     frame = example().with_columns(user=pl.when(pl.col("user") > 0).then("user"))
-    options = BoundaryOptions(precision="0.7", method="st", groups="user", folds=0)
-    fitted = fit_boundary(read(frame, "user"), options)
-    assert fitted.model.fit.cross_validated is None
-    assert fitted.model.score_thresholds == [best_threshold(frame)]
+    model = fit(frame, groups="user", folds=0).model
+    assert model.fit.cross_validated is None
+    assert model.score_thresholds == [best_threshold(frame)]
 
 
 def test_too_few_values_leave_the_boundary_unjudged() -> None:
-    frame = example().with_columns(user=pl.lit(1))
-    options = BoundaryOptions(precision="0.7", method="exact", groups="user")
-    fitted = fit_boundary(read(frame, "user"), options)
+    fitted = fit(example().with_columns(user=pl.lit(1)), groups="user")
     assert fitted.model.fit.cross_validated is None
     assert "too few values" in fitted.warnings[0]
 
