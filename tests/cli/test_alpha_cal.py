@@ -1,9 +1,8 @@
-"""``calibkit alpha-cal``, its model applied, and ``calibkit simulate raters``."""
+"""``calibkit alpha-cal``, its model applied, rows that do not fit, and ``calibkit simulate raters``."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_raters
-from tests.conftest import Invoke
+from tests.cli.score_files import changed, write
+from tests.conftest import Invoke, make
 
 
 @pytest.fixture(scope="module")
@@ -22,31 +22,19 @@ def frame() -> pl.DataFrame:
 
 @pytest.fixture
 def votes(tmp_path: Path, frame: pl.DataFrame) -> Path:
-    path = tmp_path / "votes.parquet"
-    frame.write_parquet(path)
-    return path
-
-
-def fit(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
-    return invoke("alpha-cal", path, "--json", *more).result()
+    return write(frame, tmp_path / "votes.parquet")
 
 
 def test_one_strength_for_all_rows(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
     out = tmp_path / "alpha.json"
     said = invoke("alpha-cal", votes, "-o", out)
-    assert said.code == 0, said
-    assert said.stdout == b""
-    assert said.stderr.startswith("alpha0 = ")
-    assert f"Model written to {out}." in said.stderr
-    model = json.loads(out.read_text())
-    assert model["kind"] == "alpha"
-    assert model["classes"] == ["0", "1"]
-    assert model["features"] is None
+    said.succeeded(f"Model written to {out}.")
+    assert said.stdout == b"" and said.stderr.startswith("alpha0 = ")
+    model = said.result()
+    assert (model["kind"], model["classes"], model["features"]) == ("alpha", ["0", "1"], None)
     assert "weights" not in model
     assert model["fit"]["votes"] == 1600
-    assert invoke("show", out).code == 0
-    schema = invoke("show", "--schema", "alpha")
-    assert b"log_alpha0" in schema.stdout
+    assert b"log_alpha0" in invoke("show", "--schema", "alpha").stdout
 
 
 def test_features_tell_epistemic_from_aleatoric_rows(
@@ -65,176 +53,137 @@ def test_features_tell_epistemic_from_aleatoric_rows(
     assert found["alpha0"].to_numpy() == pytest.approx(alpha0)
     p = frame["prob_1"].to_numpy()
     expected = alpha0 / (alpha0 + 1) * 2 * p * (1 - p)
-    assert found["disagreement"].to_numpy() == pytest.approx(expected)
-    assert found["disagreement_0"].to_numpy() == pytest.approx(expected)
+    for name in ("disagreement", "disagreement_0"):
+        assert found[name].to_numpy() == pytest.approx(expected)
     assert "intercept" in invoke("show", out).stdout.decode()
 
 
-@pytest.mark.parametrize("features", ["probs", "sorted-probs"])
-@pytest.mark.parametrize("logit_map", ["none", "temperature", "vector", "matrix"])
+@pytest.mark.parametrize(("features", "logit_map"), [("probs", "none"), ("sorted-probs", "matrix")])
 def test_own_features_after_a_map(
     invoke: Invoke, votes: Path, tmp_path: Path, features: str, logit_map: str
 ) -> None:
-    out, rows = tmp_path / "alpha.json", tmp_path / "rows.csv"
     options = ["--features", features, "--map", logit_map, "--disagreement-map", "isotonic"]
-    model = invoke("alpha-cal", votes, *options, "-q", "-o", out).result()
+    fit = make(tmp_path / "alpha.json", "alpha-cal", votes, *options)
+    model = json.loads(fit.read_bytes())
     assert model["features"] == features
     assert (model["logit_map"] is None) == (logit_map == "none")
-    found = invoke("apply", out, votes, "--keep", "id", "-q", "-o", rows).result()
+    found = pl.read_csv(make(tmp_path / "rows.csv", "apply", fit, votes, "--keep id"))
     assert ("calibrated_0" in found.columns) == (logit_map != "none")
-    if logit_map != "none":
-        total = found["calibrated_0"] + found["calibrated_1"]
-        assert total.to_numpy() == pytest.approx(1.0)
     assert set(found["disagreement"]) <= set(model["disagreement_map"]["values"])
     assert model["fit"]["disagreement_loss"] <= model["fit"]["disagreement_loss_before"]
-    assert invoke("show", out).code == 0
 
 
-def in_order(frame: pl.DataFrame, path: Path) -> None:
-    """Write rows whose class columns are not sorted by name."""
-    names = {"prob_1": "prob_a", "prob_0": "prob_b", "count_1": "count_a", "count_0": "count_b"}
-    frame.rename(names).select("id", "prob_b", "prob_a", "count_a", "count_b").write_csv(path)
+DIFFER = ["alpha0", "disagreement", "disagreement_b", "disagreement_a"]
+MAPS = ["calibrated_b", "calibrated_a"]
 
 
+@pytest.mark.parametrize(
+    ("line", "added"),
+    [
+        ("alpha-cal", DIFFER),
+        ("alpha-cal --map vector", [*MAPS, *DIFFER]),
+        ("calibrate --counts count_* --probs prob_* --method vector", MAPS),
+    ],
+)
 def test_columns_of_classes_stand_as_in_the_input(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+    line: str, added: list[str], invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
-    rows, model, out = (tmp_path / name for name in ("rows.csv", "m.json", "out.csv"))
-    in_order(frame, rows)
-    differ = ["alpha0", "disagreement", "disagreement_b", "disagreement_a"]
-    maps = ["calibrated_b", "calibrated_a"]
-    for fitted, added in (
-        (("alpha-cal",), differ),
-        (("alpha-cal", "--map", "vector"), [*maps, *differ]),
-        (("calibrate", "--counts", "count_*", "--probs", "prob_*", "--method", "vector"), maps),
-    ):
-        content = invoke(fitted[0], rows, *fitted[1:], "-q", "-o", model).result()
-        assert (content["version"], content["classes"]) == (2, ["a", "b"])
-        said = invoke("apply", model, rows, "--keep", "id", "-o", out, "--json")
-        assert json.loads(said.stdout)["columns_added"] == added, said
-        found = pl.read_csv(out)
-        assert found.columns == ["id", *added]
-        mirrored = tmp_path / "sorted.csv"
-        frame_a = pl.read_csv(rows).select("id", "prob_a", "prob_b", "count_a", "count_b")
-        frame_a.write_csv(mirrored)
-        assert invoke("apply", model, mirrored, "--keep", "id", "-q", "-o", out).code == 0
-        assert pl.read_csv(out).select(found.columns).equals(found)
-        assert pl.read_csv(out).columns != found.columns
-        bundle = tmp_path / "bundle.json"
-        assert invoke("bundle", model, "-q", "-o", bundle).code == 0
-        assert invoke("apply", bundle, rows, "--keep", "id", "-q", "-o", out).code == 0
-        assert pl.read_csv(out).columns == ["id", *added, "action"]
-        first = invoke("apply", model, rows, "--column", "x", "--keep", "id", "-q", "-o", out)
-        assert (first.code, pl.read_csv(out).columns) == (0, ["id", "x", *added[1:]])
-        # What 0.1 wrote: sorted, and the class probabilities in any case.
-        model.write_text(json.dumps({**content, "version": 1}))
-        old = invoke("apply", model, rows, "--keep", "id", "-q", "-o", out).result()
-        assert old.columns[:3] == ["id", "calibrated_a", "calibrated_b"]
-        assert old.select(added).equals(found.select(added))
+    names = {"prob_1": "prob_a", "prob_0": "prob_b", "count_1": "count_a", "count_0": "count_b"}
+    unsorted = frame.rename(names).select("id", "prob_b", "prob_a", "count_a", "count_b")
+    rows = write(unsorted, tmp_path / "rows.csv")
+    ordered = write(unsorted.select("id", "prob_a", "prob_b"), tmp_path / "sorted.csv")
+    command, *options = line.split()
+    model = make(tmp_path / "m.json", command, rows, *options)
+    content = json.loads(model.read_bytes())
+    assert (content["version"], content["classes"]) == (2, ["a", "b"])
+
+    def applied(by: Path, to: Path, *more: object) -> pl.DataFrame:
+        return pl.read_csv(make(tmp_path / "out.csv", "apply", by, to, "--keep id", *more))
+
+    said = invoke("apply", model, rows, "--json -o", tmp_path / "out.csv")
+    assert json.loads(said.stdout)["columns_added"] == added
+    found = applied(model, rows)
+    assert found.columns == ["id", *added]
+    mirrored = applied(model, ordered)
+    assert mirrored.select(found.columns).equals(found)
+    assert mirrored.columns != found.columns
+    bundle = make(tmp_path / "bundle.json", "bundle", model)
+    assert applied(bundle, rows).columns == ["id", *added, "action"]
+    assert applied(model, rows, "--column x").columns == ["id", "x", *added[1:]]
+    # What 0.1 wrote: sorted, and the class probabilities in any case.
+    model.write_text(json.dumps({**content, "version": 1}))
+    old = applied(model, rows)
+    assert old.columns[:3] == ["id", "calibrated_a", "calibrated_b"]
+    assert old.select(added).equals(found.select(added))
 
 
-def test_a_pipe_and_a_plan(
-    command: Callable[..., Any], invoke: Invoke, votes: Path, frame: pl.DataFrame
-) -> None:
-    done = command("alpha-cal", "-", input=frame.write_csv().encode())
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["kind"] == "alpha"
-    said = invoke("alpha-cal", votes, "--dry-run", "--features", "probs")
-    assert b"Would fit ln alpha0 linear in probs." in said.stdout
-
-
-def test_rows_without_votes_are_left_out_and_counted(
-    invoke: Invoke, tmp_path: Path, frame: pl.DataFrame
-) -> None:
-    path = tmp_path / "some.parquet"
-    some = pl.col("id") <= 10
-    empty = frame.with_columns(
-        pl.when(some).then(0).otherwise(pl.col(f"count_{k}")).alias(f"count_{k}") for k in range(2)
-    )
-    empty.write_parquet(path)
-    said = invoke("alpha-cal", path, "--json")
-    assert "10 rows without a vote left out" in said.stderr
-    assert json.loads(said.stdout)["fit"]["rows"] == 390
-
-
-def at(row: int, name: str, value: object) -> dict[str, pl.Expr]:
-    """Return the change of one value."""
-    return {name: pl.when(pl.col("id") == row).then(value).otherwise(name)}
+def every(value: object) -> dict[int, object]:
+    return dict.fromkeys(range(1, 401), value)
 
 
 @pytest.mark.parametrize(
     ("changes", "words", "column", "row"),
     [
-        (at(3, "prob_1", 1.5), "not in [0, 1]", "prob_1", 3),
-        (at(3, "prob_1", 0.0), "sum to 1", "prob_*", 3),
-        (at(4, "prob_1", None), "no value", "prob_1", 4),
-        (at(5, "count_0", -1), "votes", "count_0", 5),
-        (at(5, "count_0", 0.5), "votes", "count_0", 5),
-        ({"count_0": pl.lit(0), "count_1": pl.lit(0)}, "no vote", "count_*", 1),
-        (at(7, "feature_3", None), "no value", "feature_3", 7),
-        ({"feature_3": pl.lit("x")}, "text instead of numbers", "feature_3", 1),
+        ({"prob_1": {3: 1.5}}, "not in [0, 1]", "prob_1", 3),
+        ({"prob_1": {3: 0.0}}, "sum to 1", "prob_*", 3),
+        ({"prob_1": {4: None}}, "no value", "prob_1", 4),
+        ({"count_0": {5: -1}}, "votes", "count_0", 5),
+        ({"count_0": {5: 0.5}}, "votes", "count_0", 5),
+        ({"count_0": every(0), "count_1": every(0)}, "no vote", "count_*", 1),
+        ({"feature_3": {7: None}}, "no value", "feature_3", 7),
+        ({"feature_3": every("x")}, "text instead of numbers", "feature_3", 1),
     ],
 )
 def test_bad_rows_are_refused(
-    invoke: Invoke,
-    tmp_path: Path,
-    frame: pl.DataFrame,
-    changes: dict[str, pl.Expr],
+    changes: dict[str, Any],
     words: str,
     column: str,
     row: int,
+    invoke: Invoke,
+    tmp_path: Path,
+    frame: pl.DataFrame,
 ) -> None:
-    path, out = tmp_path / "bad.parquet", tmp_path / "alpha.json"
-    frame.with_columns(**changes).write_parquet(path)
+    path, out = write(changed(frame, **changes), tmp_path / "bad.parquet"), tmp_path / "alpha.json"
     said = invoke("alpha-cal", path, "--features", "feature_*", "-o", out, "--json")
-    error = json.loads(said.stdout)["error"]
-    assert (said.code, error["code"]) == (3, 3), error
-    assert words in error["message"]
-    assert error["column"] == column
-    assert error["first_rows"][0] == row
+    error = said.refused(3, words)
+    assert (error["column"], error["first_rows"][0]) == (column, row)
     assert not out.exists()
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--probs", "q_*"], "matches no column"),
-        (["--probs", "prob_*,count_*"], "one pattern"),
-        (["--probs", "prob_0"], "do not pair"),
-        (["--counts", "feature_*"], "do not pair"),
-        (["--features", "nothing_*"], "matches no column"),
-        (["--features", "probs,feature_1"], "stands alone"),
-        (["--regularization", "-1"], "at least 0"),
-        (["--map-regularization", "1,2,3"], "INTERCEPT"),
-        (["--scale", "raw"], "--scale raw"),
+        ("--probs q_*", "matches no column"),
+        ("--probs prob_*,count_*", "one pattern"),
+        ("--probs prob_0", "do not pair"),
+        ("--counts feature_*", "do not pair"),
+        ("--features nothing_*", "matches no column"),
+        ("--features probs,feature_1", "stands alone"),
+        ("--regularization=-1", "at least 0"),
+        ("--map-regularization 1,2,3", "INTERCEPT"),
+        ("--scale raw", "--scale raw"),
     ],
 )
-def test_bad_options_are_refused(
-    invoke: Invoke, votes: Path, options: list[str], words: str
-) -> None:
-    invoke("alpha-cal", votes, *options).refused(2, words)
+def test_bad_options_are_refused(invoke: Invoke, votes: Path, options: str, words: str) -> None:
+    invoke("alpha-cal", votes, options).refused(2, words)
 
 
 def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
     invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
-    out = tmp_path / "alpha.json"
-    assert invoke("alpha-cal", votes, "-q", "-o", out).code == 0
-    other = frame.rename({"prob_0": "q_0", "prob_1": "q_1"})
-    other.write_parquet(tmp_path / "other.parquet")
-    said = invoke("apply", out, tmp_path / "other.parquet", "-o", tmp_path / "x.csv")
-    assert said.code == 2
-    said = invoke("apply", out, tmp_path / "other.parquet", "--probs q_* -o", tmp_path / "x.csv")
-    assert said.code == 0, said
-    missing = frame.with_columns(prob_0=pl.when(pl.col("id") == 2).then(None).otherwise("prob_0"))
-    missing.write_parquet(tmp_path / "missing.parquet")
-    said = invoke("apply", out, tmp_path / "missing.parquet", "-o", tmp_path / "x.csv")
-    assert said.code == 3
-    more = ["--on-missing", "null", "-o", tmp_path / "x.csv"]
-    assert invoke("apply", out, tmp_path / "missing.parquet", *more).code == 0
-    assert pl.read_csv(tmp_path / "x.csv")["alpha0"].null_count() == 1
-    assert invoke("apply", out, votes, "--selected", "-o", tmp_path / "x.csv").code == 2
-    assert invoke("apply", out, votes, "--score", "prob_0", "-o", tmp_path / "x.csv").code == 2
+    model, out = make(tmp_path / "alpha.json", "alpha-cal", votes), tmp_path / "x.csv"
+    other = write(frame.rename({"prob_0": "q_0", "prob_1": "q_1"}), tmp_path / "other.parquet")
+    missing = write(changed(frame, prob_0={2: None}), tmp_path / "missing.parquet")
+    for rows, options, code in (
+        (other, "", 2),
+        (other, "--probs q_*", 0),
+        (missing, "", 3),
+        (missing, "--on-missing null", 0),
+        (votes, "--selected", 2),
+        (votes, "--score prob_0", 2),
+    ):
+        assert invoke("apply", model, rows, *options.split(), "-o", out).code == code, options
+    assert pl.read_csv(out)["alpha0"].null_count() == 1
 
 
 def test_simulated_raters(invoke: Invoke, tmp_path: Path) -> None:
@@ -248,3 +197,97 @@ def test_simulated_raters(invoke: Invoke, tmp_path: Path) -> None:
     assert invoke("simulate", "raters", "--rows", "5", "--keep", "modes").code == 2
     said = invoke("simulate", "raters", "--rows", "5", "--dry-run")
     assert b"Would simulate 5 rows" in said.stdout
+
+
+# ---------------------------------------------------------------- rows that do not fit
+
+VOTES = "--probs prob_* --counts count_* --on-missing drop"
+LABEL = "--probs prob_* --label label --on-missing drop"
+OF_FEATURES = f"{VOTES} --features x_* --disagreement-map isotonic"
+
+
+def repeated(rows: int = 300) -> pl.DataFrame:
+    """Return rows with few distinct probabilities: many are the same, some have no vote."""
+    random = np.random.default_rng(2)
+    probs = random.dirichlet(np.ones(3), rows).round(1)
+    probs[:, 2] = np.abs(1.0 - probs[:, 0] - probs[:, 1])
+    x = random.normal(size=(rows, 2)).round(1) * [1.0, 30.0] + [0.0, 7.0]
+    shares = random.standard_gamma(np.maximum(np.exp(1.0 + 0.7 * x[:, :1]) * probs, 1e-3))
+    shares /= shares.sum(axis=1, keepdims=True)
+    counts = random.multinomial(random.integers(0, 5, rows), shares)
+    wide = {f"prob_{k}": probs[:, k] for k in range(3)}
+    votes = {f"count_{k}": counts[:, k] for k in range(3)}
+    label = shares.argmax(axis=1)
+    made = pl.DataFrame({**wide, **votes, "x_a": x[:, 0], "x_b": x[:, 1], "label": label})
+    return changed(made, prob_0=dict.fromkeys(range(6, rows, 97), None), count_2={71: None})
+
+
+@pytest.fixture
+def little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let 40 rows fit into ``--memory 1MB``, in a folder with many more."""
+    monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", 40)
+    monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", 40)
+    monkeypatch.chdir(tmp_path)
+    write(repeated(), Path("all.parquet"))
+
+
+def test_folds_are_those_of_a_seed_and_equal_rows_are_dealt_apart(tmp_path: Path) -> None:
+    same = pl.concat([repeated()[:1]] * 90).with_columns(count_0=2, count_1=1, count_2=0)
+    rows = write(same, tmp_path / "same.parquet")
+    for seed in (0, 1):
+        fit = make(tmp_path / "m.json", "calibrate", rows, VOTES, "--method vector --seed", seed)
+        # (1, 1) of one fold
+        assert json.loads(fit.read_bytes())["regularization"] == [0.01, 0.0]
+
+
+@pytest.mark.usefixtures("little_room")
+def test_values_that_offend_are_counted_over_all_rows(invoke: Invoke) -> None:
+    odd = pl.DataFrame({"lists": [[0.4, 0.6]], "votes": [[1, 1]]})
+    usual = pl.DataFrame({"lists": [[0.2, 0.3, 0.5]], "votes": [[1, 0, 1]]})
+    write(pl.concat([*[usual] * 70, *[odd] * 90]), Path("odd.parquet"))
+    write(repeated().with_columns(x_a=pl.lit(float("inf"))), Path("infinite.parquet"))
+    for file, options, told in (
+        ("odd.parquet", "--probs lists --counts votes", "'lists': a list that is not of length 3"),
+        ("infinite.parquet", OF_FEATURES, "column 'x_a': infinite"),
+    ):
+        small, large = (
+            invoke("alpha-cal", file, options, "--memory", size, "-o", "m.json")
+            for size in ("1MB", "1GB")
+        )
+        small.refused(3, told, "first: rows")
+        assert small.stderr == large.stderr
+
+
+@pytest.mark.usefixtures("little_room")
+def test_what_a_label_means_does_not_depend_on_the_rows_beside_it(invoke: Invoke) -> None:
+    names = {"prob_0": "prob_1", "prob_1": "prob_2", "prob_2": "prob_3"}
+    write(repeated().drop_nulls().rename(names).sort("label"), Path("sorted.parquet"))
+    done = invoke("calibrate", "sorted.parquet", LABEL, "--memory 1MB -o m.json")
+    # 0 to 2, but classes 1 to 3: indices are taken where no name is one
+    done.refused(3, "a label that is no class", "the classes are '1', '2', '3'")
+
+
+@pytest.mark.usefixtures("little_room")
+def test_rows_without_votes_are_left_out_and_counted(invoke: Invoke) -> None:
+    none, tight = repeated().with_columns(pl.col("^count_.$") * 0), "--memory 1MB -q -o m.json"
+    done = invoke("alpha-cal", write(none, Path("none.parquet")), VOTES, tight)
+    said = "without a vote left out; name the columns of votes by --counts"
+    done.refused(3, "no row is left to fit on", said)
+    null = write(none.with_columns(prob_1=None), Path("null.parquet"))
+    invoke("alpha-cal", null, VOTES, tight).refused(3, "all 300 rows lack a value")
+    some = write(pl.concat([repeated(), none]), Path("some.parquet"))
+    whole = repeated().drop_nulls()
+    empty = whole.filter(pl.sum_horizontal("^count_.$") == 0).height
+    known = invoke("alpha-cal", "all.parquet", VOTES, "-o", "known.json")
+    known.succeeded(f"{empty} rows without a vote left out")
+    found, wanted = invoke("alpha-cal", some, VOTES, tight).result(), known.result()
+    assert found["log_alpha0"] == wanted["log_alpha0"]
+    assert found["fit"]["rows"] == wanted["fit"]["rows"] == whole.height - empty
+
+
+@pytest.mark.usefixtures("little_room")
+def test_rows_of_one_vote_have_no_map_of_disagreements(invoke: Invoke) -> None:
+    write(repeated().with_columns(count_0=1, count_1=0, count_2=0), Path("single.parquet"))
+    done = invoke("alpha-cal", "single.parquet", OF_FEATURES, "--memory 1MB -o", Path("m.json"))
+    done.succeeded("no row has two votes")
+    assert done.result()["disagreement_map"] is None

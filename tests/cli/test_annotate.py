@@ -29,6 +29,7 @@ def test_a_gate_annotates_what_failed(tmp_path: Path, invoke: Invoke) -> None:
     assert passed.code == 0
     assert not COMMAND.findall(passed.stderr)
     assert not COMMAND.findall(invoke(*line[:-2]).stderr)
+    invoke(*line[:-1], "gitlab").refused(2, "github")
 
 
 def test_findings_are_annotated_by_their_level(tmp_path: Path, invoke: Invoke) -> None:
@@ -49,9 +50,3 @@ def test_findings_are_annotated_by_their_level(tmp_path: Path, invoke: Invoke) -
     refused = invoke("validate", broken, "--annotate", "github")
     assert refused.code == 3
     assert any(level == "error" for level, _, _ in COMMAND.findall(refused.stderr))
-
-
-def test_another_service_is_refused(tmp_path: Path, invoke: Invoke) -> None:
-    path = tmp_path / "m.json"
-    path.write_text("{}")
-    invoke("gate", path, "--fail-if", "a<1", "--annotate", "gitlab").refused(2, "github")

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -15,7 +16,7 @@ from calibkit.maps.methods import METHODS
 from calibkit.maps.steps import steps_program, write_steps
 from calibkit.options.calibrate import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke, Outcome
+from tests.conftest import Invoke, make
 
 NEW = "halves"
 
@@ -39,60 +40,68 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cast(dict[str, Method], METHODS), NEW, method)
 
 
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    frame = simulate(400).with_columns(site=pl.Series(["a", "b"] * 200))
+    return write(frame, tmp_path / "rows.parquet")
+
+
 def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]:
     """Return the model of a fit after doing with it all that can be done."""
     folder = rows.parent
-
-    def done(*arguments: object) -> Outcome:
-        outcome = invoke(*arguments)
-        assert outcome.code == 0, outcome.stderr
-        return outcome
-
-    done("calibrate", rows, *options, "-q", "-o", folder / "cal.json")
-    done("apply", folder / "cal.json", rows, "-q", "-o", folder / "applied.parquet")
-    assert "calibrated" in "".join(pl.read_parquet(folder / "applied.parquet").columns)
-    assert done("show", folder / "cal.json").stdout
+    model = make(folder / "cal.json", "calibrate", rows, *options)
+    make(folder / "applied.parquet", "apply", model, rows)
+    assert invoke("show", model).stdout
     for language in ("sql", "python", "polars"):
-        export = ("export", folder / "cal.json", "--to", language, "--check", rows)
-        done(*export, "-q", "-o", folder / f"export_{language}.txt")
+        make(folder / f"{language}.txt", "export", model, "--to", language, "--check", rows)
     frame = pl.read_parquet(rows)
     states = []
     for place in range(2):
-        part = folder / f"part_{place}.parquet"
-        frame[place::2].write_parquet(part)
-        states.append(folder / f"part_{place}.state")
-        done("calibrate", part, *options, "--partial", "-q", "-o", states[-1])
-    done("merge", *states, "-q", "-o", folder / "merged.json")
-    assert (folder / "merged.json").read_bytes() == (folder / "cal.json").read_bytes()
-    model: dict[str, Any] = json.loads((folder / "cal.json").read_bytes())
-    return model
+        part = write(frame[place::2], folder / f"part_{place}.parquet")
+        states.append(make(part.with_suffix(".state"), "calibrate", part, *options, "--partial"))
+    merged = make(folder / "merged.json", "merge", *states)
+    assert merged.read_bytes() == model.read_bytes()
+    return json.loads(model.read_bytes())
+
+
+def judge(model: dict[str, Any], rows: Path) -> None:
+    """See that added columns are where they belong, and that the log loss is that of the rows."""
+    frame, applied = pl.read_parquet(rows), pl.read_parquet(rows.parent / "applied.parquet")
+    added = ["calibrated"]
+    if model["method"] == "venn-abers":
+        added += ["calibrated_low", "calibrated_high"]
+        low, high = applied["calibrated_low"], applied["calibrated_high"]
+        assert ((low <= applied["calibrated"]) & (applied["calibrated"] <= high)).all()
+    assert applied.columns == [*frame.columns, *added]
+    assert applied.drop(added).equals(frame)
+    p, label = applied["calibrated"].to_numpy(), frame["label"].to_numpy()
+    if model["method"] != "prior-shift":
+        loss = -np.where(label == 1, np.log(p), np.log1p(-p)).mean()
+        assert model["fit"]["log_loss"] == pytest.approx(loss, abs=1e-12)
+        assert model["clip"] == 1 / (frame.height + 2) or model["method"] == "none"
 
 
 @pytest.mark.few(20)
 @pytest.mark.usefixtures("entries")
 @pytest.mark.parametrize("by", [False, True], ids=["all rows", "by"])
 @pytest.mark.parametrize("method", [*METHODS, NEW])
-def test_every_calibrator_of_scores(method: str, by: bool, tmp_path: Path, invoke: Invoke) -> None:
+def test_every_calibrator_of_scores(method: str, by: bool, rows: Path, invoke: Invoke) -> None:
     if by and not SCORE_METHODS[method].fits:
         return
-    frame = simulate(400)
-    frame = frame.with_columns(site=pl.Series(["a", "b"] * 200))
-    rows = write(frame, tmp_path / "rows.parquet")
     segments = ["--by", "site"] if by else []
     model = goes_round(invoke, rows, ["--method", method, *NEEDED.get(method, []), *segments])
     assert (model["method"], "groups" in model) == (method, by)
     assert set(SCORE_METHODS[method].fields) <= model.keys()
+    judge(model, rows)
 
 
-def test_isotonic_in_lines(tmp_path: Path, invoke: Invoke) -> None:
-    frame = simulate(400).with_columns(site=pl.Series(["a", "b"] * 200))
-    rows = write(frame, tmp_path / "rows.parquet")
+def test_isotonic_in_lines(rows: Path, invoke: Invoke) -> None:
     options = ["--method", "isotonic", "--interpolate"]
     assert goes_round(invoke, rows, options)["interpolate"] is True
     model = goes_round(invoke, rows, [*options, "--by", "site", "--clip", "0"])
     assert all(one["interpolate"] for one in model["groups"].values())
     refused = invoke("calibrate", rows, "--method", "platt", "--interpolate")
-    assert refused.code == 2 and "--interpolate goes with --method isotonic" in refused.stderr
+    refused.refused(2, "--interpolate goes with --method isotonic")
 
 
 @pytest.mark.parametrize("method", CLASS_METHODS)

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cli.score_files import write
 from tests.compat.fits import FITS, ROWS, rows, words
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 #: A fit of each command, and those that read columns in a way of their own.
 NAMES = [
@@ -37,15 +37,15 @@ def test_the_bytes_are_those_of_two_commands(
     name: str, suffix: str, folder: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     if name == "tandem" and not (folder / "beta.json").exists():
-        invoke(*words(FITS["beta"], folder, folder / "rows.csv"), "-o", folder / "beta.json")
+        make(folder / "beta.json", *words(FITS["beta"], folder, folder / "rows.csv"))
     line = words(FITS[name], folder, folder / f"rows.{suffix}")
-    one, two = (tmp_path / f"{count}.{suffix}" for count in ("one", "two"))
+    one = tmp_path / f"one.{suffix}"
     both = invoke(*line, "--apply", one, "-o", tmp_path / "one.json")
     both.succeeded(f"300 rows written to {one}.")
-    assert invoke(*line, "-o", tmp_path / "two.json").code == 0
+    model = make(tmp_path / "two.json", *line)
     null = ["--on-missing", "null"] if "drop" in line else []
-    assert invoke("apply", tmp_path / "two.json", *line[1:2], *null, "-o", two).code == 0
-    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+    two = make(tmp_path / f"two.{suffix}", "apply", model, line[1], *null)
+    assert (tmp_path / "one.json").read_bytes() == model.read_bytes()
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -67,15 +67,13 @@ def test_text_that_is_not_read_stays_as_it_is_written(
 
 def test_rows_that_the_fit_left_out_have_null(tmp_path: Path, invoke: Invoke) -> None:
     frame = rows(60).with_columns(score=pl.Series([None, *[0.1, 0.4, 0.8] * 20][:60]))
-    source = write(frame, tmp_path / "rows.parquet")
-    fit = ["calibrate", source, "--method", "platt", "-q", "--apply", tmp_path / "out.parquet"]
-    assert invoke(*fit, "-o", tmp_path / "m.json").code == 3
-    assert not (tmp_path / "m.json").exists() and not (tmp_path / "out.parquet").exists()
-    done = invoke(*fit, "--on-missing", "drop", "-o", tmp_path / "m.json")
-    assert done.code == 0 and "1 of 60 rows lack a value: null in the added columns" in done.stderr
-    assert pl.read_parquet(tmp_path / "out.parquet")[
-        "calibrated"
-    ].is_null().arg_true().to_list() == [0]
+    source, out = write(frame, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
+    fit = ["calibrate", source, "--method platt -q --apply", out, "-o", tmp_path / "m.json"]
+    assert invoke(*fit).code == 3
+    assert not (tmp_path / "m.json").exists() and not out.exists()
+    done = invoke(*fit, "--on-missing", "drop")
+    done.succeeded("1 of 60 rows lack a value: null in the added columns")
+    assert pl.read_parquet(out)["calibrated"].is_null().arg_true().to_list() == [0]
 
 
 def test_rows_go_to_pipes_and_folders(
@@ -102,29 +100,27 @@ def test_rows_go_to_pipes_and_folders(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--apply", "-"], "would mix with the model"),
-        (["--apply", "-", "--json", "-o", "m.json"], "would mix with the model"),
-        (["--apply", "x.csv", "-o", "out/"], "leave --apply out"),
-        (["--apply", "x.csv", "--partial", "-o", "x.state"], "leave --partial and --dask out"),
-        (["--apply", "x.csv", "--dask", "local"], "leave --partial and --dask out"),
-        (["--apply", "x.txt"], "x.txt"),
-        (["--apply", "nothing/x.csv"], "no such folder"),
-        (["--apply", "rows.csv"], "would be written over"),
-        (["--apply", "x.csv", "--score", "score_1", "-o", "m.json"], "options of `calibkit apply`"),
+        ("--apply -", "would mix with the model"),
+        ("--apply - --json -o m.json", "would mix with the model"),
+        ("--apply x.csv -o out/", "leave --apply out"),
+        ("--apply x.csv --partial -o x.state", "leave --partial and --dask out"),
+        ("--apply x.csv --dask local", "leave --partial and --dask out"),
+        ("--apply x.txt", "x.txt"),
+        ("--apply nothing/x.csv", "no such folder"),
+        ("--apply rows.csv", "would be written over"),
+        ("--apply x.csv --score score_1 -o m.json", "options of `calibkit apply`"),
     ],
 )
 def test_what_is_refused(
-    options: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
+    options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write(rows(60).with_columns(calibrated=0.5), tmp_path / "rows.csv")
-    found = invoke("calibrate", "rows.csv", "--method", "platt", *options)
-    assert found.code == 2 and said in found.stderr + found.stdout.decode()
+    invoke("calibrate", "rows.csv", "--method platt", options).refused(2, said)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
 
 
 def test_a_boundary_that_draws_needs_a_key(folder: Path, invoke: Invoke) -> None:
     fit = ["boundary", folder / "rows.csv", "--precision", "0.6", "--apply", "x.csv"]
-    for option, said in (("--method=stochastic", "--key"), ("--compare", "leave --apply out")):
-        found = invoke(*fit, option)
-        assert found.code == 2 and said in found.stderr
+    invoke(*fit, "--method=stochastic").refused(2, "--key")
+    invoke(*fit, "--compare").refused(2, "leave --apply out")

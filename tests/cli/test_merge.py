@@ -5,201 +5,201 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import msgspec
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
-from pyarrow import feather, ipc
+from pyarrow import feather
 
-from calibkit.errors import ModelError
-from calibkit.files.sinks import arrow_file
-from calibkit.files.sources import Source
-from calibkit.files.streams import scratched
-from calibkit.methods.calibrators import run
-from calibkit.models.model import canonical_text
-from calibkit.options.calibrate import CalibrateOptions
-from calibkit.registry.states import read_state, state_of
-from calibkit.summaries.states import KEY
+from calibkit.registry.states import read_state
 from tests.cli.score_files import simulate, write
 from tests.conftest import ROOT, Invoke, clean_environment, make
 
+TREE = "--features uncertainty,x --max-depth 2 --min-leaf 30 --shrinkage 10"
+#: Command lines without inputs; test_one_program.py merges every kind of fit.
 COMMANDS = {
-    "boundary": ["--precision", "0.7", "--method", "exact"],
-    "boundary, auto, groups": ["--recall", "0.4", "--groups", "user", "--tag", "team=fraud"],
-    "boundary, edges": ["--fpr", "0.1", "--method", "exact", "--uncertainty-edges", "EDGES"],
-    "calibrate": ["--method", "isotonic", "--weight", "weight"],
-    "evaluate": ["--score", "score", "--score", "other", "--by", "weight", "--top", "0.1"],
-    "evaluate, decisions": ["--boundary", "MODEL", "--grid", "GRID", "--metrics", "auc,precision"],
-    "bin": ["--score-bins", "4", "--uncertainty-bins", "2"],
+    "boundary": "boundary --recall 0.4 --groups user --tag team=fraud",
+    "boundary, edges": "boundary --fpr 0.1 --method exact --uncertainty-edges edges.json",
+    "evaluate": "evaluate --score score --score other --by weight --top 0.1",
+    "evaluate, decisions": "evaluate --boundary model.json --grid grid.parquet --metrics auc,precision",
+    "bin": "bin --score-bins 4 --uncertainty-bins 2",
+    "hetcal, train": f"hetcal {TREE} --train train.parquet",
+    "alpha-cal, lists": "alpha-cal --probs probs --counts counts",
 }
+STRICT = "--precision 0.9 --method exact"
+EXACT = "--precision 0.7 --method exact"
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all rows, and with three shards of them in other formats and orders."""
+    """Return a folder with all rows, three shards of them in other formats and orders, and states."""
     found = tmp_path_factory.mktemp("merge")
     frame = simulate(900, seed=3).with_columns(pl.col("score").round(2))
-    frame = frame.with_columns(other=1 - pl.col("score"), user=pl.col("id") % 60)
+    frame = frame.with_columns(
+        other=1 - pl.col("score"),
+        user=pl.col("id") % 60,
+        x=pl.Series(np.random.default_rng(1).choice(["a", "b", "c"], 900)),
+        probs=pl.concat_list(1 - pl.col("score"), "score"),
+        counts=pl.concat_list("weight", "label").list.to_array(2),
+    )
     write(frame, found / "all.parquet")
+    write(simulate(500, seed=7).with_columns(x=pl.lit("a")), found / "train.parquet")
     mixed = frame.sample(fraction=1, shuffle=True, seed=1)
     write(mixed[:300], found / "a.parquet")
-    write(mixed[300:350], found / "b.csv")
+    write(mixed[300:350], found / "b.parquet")
+    write(mixed[300:350].drop("probs", "counts"), found / "b.csv")
     write(mixed[350:], found / "c.arrow")
     (found / "edges.json").write_text("[0.9, 2.5]")
-    rows = found / "all.parquet"
-    make(found / "model.json", "boundary", rows, "--precision 0.7 --method exact")
-    make(found / "grid.parquet", "bin", rows, "--score-bins 3")
+    (found / "falling.json").write_text("[2, 1]")
+    make(found / "model.json", "boundary", found / "all.parquet", EXACT)
+    make(found / "grid.parquet", "bin", found / "all.parquet", "--score-bins 3")
     return found
 
 
-def options_of(name: str, folder: Path) -> list[str]:
-    files = {"EDGES": "edges.json", "MODEL": "model.json", "GRID": "grid.parquet"}
-    return [str(folder / files[text]) if text in files else text for text in COMMANDS[name]]
+@pytest.fixture(autouse=True)
+def _there(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
 
 
-def make_states(
-    name: str, folder: Path, out: Path, invoke: Invoke, *more: object
-) -> dict[str, Path]:
-    """Return the states of the shards, by name."""
-    states = {}
-    for shard in ("a.parquet", "b.csv", "c.arrow"):
-        states[shard[0]] = out / f"{shard[0]}.state"
-        command = [name.partition(",")[0], folder / shard, *options_of(name, folder), *more]
-        done = invoke(*command, "--partial", "-q", "-o", states[shard[0]])
-        assert (done.code, done.stderr) == (0, "")
-    return states
-
-
-@pytest.mark.few(3)
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_any_grouping_of_shards_gives_what_all_rows_give(
-    name: str, folder: Path, tmp_path: Path, invoke: Invoke
+    name: str, tmp_path: Path, invoke: Invoke
 ) -> None:
-    command = name.partition(",")[0]
+    command, options = COMMANDS[name].split(" ", 1)
     suffix = ".parquet" if command == "bin" else ".json"
     whole, merged = tmp_path / f"whole{suffix}", tmp_path / f"merged{suffix}"
-    fitted = invoke(command, folder / "all.parquet", *options_of(name, folder), "-q", "-o", whole)
+    fitted = invoke(command, "all.parquet", options, "-q", "-o", whole)
     assert fitted.code == 0
-    states = make_states(name, folder, tmp_path, invoke)
+    second = "b.parquet" if "lists" in name else "b.csv"
+    a, b, c = (
+        make(tmp_path / f"{shard}.state", command, shard, options, "--partial")
+        for shard in ("a.parquet", second, "c.arrow")
+    )
     half, other = tmp_path / "half.state", tmp_path / "other.state"
-    assert invoke("merge", states["c"], states["a"], "-q", "-o", half).code == 0
-    assert invoke("merge", states["a"], states["c"], "-q", "-o", other).code == 0
-    assert half.read_bytes() == other.read_bytes()
-    again, once = tmp_path / "again.state", tmp_path / "once.state"
-    assert invoke("merge", states["b"], half, "-q", "-o", again).code == 0
-    assert invoke("merge", states["a"], states["b"], states["c"], "-q", "-o", once).code == 0
-    assert again.read_bytes() == once.read_bytes()
-    done = invoke("merge", states["b"], half, "--expect", "3", "-q", "-o", merged)
+    assert make(half, "merge", c, a).read_bytes() == make(other, "merge", a, c).read_bytes()
+    once = make(tmp_path / "once.state", "merge", a, b, c).read_bytes()
+    assert make(other, "merge", b, half).read_bytes() == once
+    done = invoke("merge", b, half, "--expect", "3", "-q", "-o", merged)
     assert (done.code, done.stderr) == (0, fitted.stderr)
     assert merged.read_bytes() == whole.read_bytes()
+
+
+def test_a_merged_model_names_the_files_of_all_parts_and_of_training(tmp_path: Path) -> None:
+    fit = (f"{TREE} --train train.parquet --provenance names",)
+    states = [
+        make(tmp_path / f"{shard}.state", "hetcal", shard, *fit, "--partial")
+        for shard in ("c.arrow", "b.csv", "a.parquet")
+    ]
+    merged = json.loads(make(tmp_path / "merged.json", "merge", *states).read_bytes())
+    files = ["a.parquet", "b.csv", "c.arrow", "train.parquet"]
+    assert merged["provenance"]["files"] == files
 
 
 @pytest.mark.parametrize(
     "line", ["boundary --recall 0.5 --method exact --folds 0", "calibrate --method beta"]
 )
-def test_a_merged_fit_names_the_makers_that_a_fit_names(
-    line: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_merged_fit_names_the_makers_that_a_fit_names(line: str, tmp_path: Path) -> None:
     frame = simulate(200, seed=1).with_columns(site=pl.Series(["x", "y"] * 100))
     note = {"score": "00000000000000aa", "weight": "00000000000000bb", "site": "00000000000000cc"}
-    rows, states = tmp_path / "rows.parquet", [tmp_path / "0.state", tmp_path / "1.state"]
-    command, *options = [*line.split(), *["--weight", "weight", "--by", "site", "-q", "-o"]]
-    metadata = {"calibkit.made_by": json.dumps(note)}
-    frame.write_parquet(rows, metadata=metadata)
-    for place, state in enumerate(states):
-        part = tmp_path / f"{place}.parquet"
-        frame[place::2].write_parquet(part, metadata=metadata)
-        assert invoke(command, part, "--partial", *options, state).code == 0
-    whole, merged = tmp_path / "whole.json", tmp_path / "merged.json"
-    assert invoke(command, rows, *options, whole).code == 0
-    assert invoke("merge", *states, "-q", "-o", merged).code == 0
-    assert merged.read_bytes() == whole.read_bytes()
+    command, *options = [*line.split(), "--weight", "weight", "--by", "site"]
+    for name, part in {"rows": frame, "0": frame[::2], "1": frame[1::2]}.items():
+        part.write_parquet(
+            tmp_path / f"{name}.parquet", metadata={"calibkit.made_by": json.dumps(note)}
+        )
+    states = [
+        make(tmp_path / f"{k}.state", command, tmp_path / f"{k}.parquet", *options, "--partial")
+        for k in range(2)
+    ]
+    whole = make(tmp_path / "whole.json", command, tmp_path / "rows.parquet", *options)
+    assert make(tmp_path / "merged.json", "merge", *states).read_bytes() == whole.read_bytes()
     columns = json.loads(whole.read_bytes())["columns"]
-    assert {role: columns[role]["made_by"] for role in ("score", "weight", "by")} == {
-        "score": note["score"],
-        "weight": note["weight"],
-        "by": note["site"],
-    }
+    found = [columns[role]["made_by"] for role in ("score", "weight", "by")]
+    assert found == list(note.values())
 
 
-@pytest.mark.few(4)
-@pytest.mark.parametrize("line", ["boundary --precision 0.5 --folds 0", "calibrate", "bin"])
-@pytest.mark.parametrize("more", ["--positive yes", "--weight weight"])
+@pytest.mark.parametrize(
+    ("line", "alone"),
+    [
+        ("boundary --precision 0.5 --folds 0 --positive yes", "positive class"),
+        ("boundary --precision 0.5 --folds 0 --positive yes --weight weight", "weight 0"),
+        ("calibrate --positive yes", "positive class"),
+        ("bin --positive yes --weight weight", "weight 0"),
+        ("vad --members score,id --link identity --scale raw --weight weight",
+         "column 'weight': weight 0 in all 20 rows"),
+        ("hetcal --features id --max-depth 1 --min-leaf 5 --positive yes", "positive class"),
+    ],
+)  # fmt: skip
 def test_a_shard_may_lack_what_all_rows_have(
-    line: str, more: str, tmp_path: Path, invoke: Invoke
+    line: str, alone: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     frame = simulate(60, seed=1).with_columns(
         label=pl.Series(["no"] * 20 + ["no", "yes"] * 20), weight=pl.Series([0] * 20 + [2] * 40)
     )
-    command, *rest = [*line.split(), *more.split(), "-q"]
-    rest += [] if "--positive" in rest else ["--positive", "yes"]
+    command, *rest = line.split()
     suffix = ".parquet" if command == "bin" else ".json"
-    whole, merged = tmp_path / f"whole{suffix}", tmp_path / f"merged{suffix}"
     states = []
     for name, rows in {"none": frame[:20], "some": frame[20:], "all": frame}.items():
-        path, state = tmp_path / f"{name}.parquet", tmp_path / f"{name}.state"
-        rows.write_parquet(path)
-        states.append(state)
-        assert invoke(command, path, *rest, "--partial", "-o", state).code == 0
-    assert invoke(command, tmp_path / "all.parquet", *rest, "-o", whole).code == 0
-    assert invoke("merge", *states[:2], "-q", "-o", merged).code == 0
+        path = write(rows, tmp_path / f"{name}.parquet")
+        states.append(make(tmp_path / f"{name}.state", command, path, *rest, "--partial"))
+    whole = make(tmp_path / f"whole{suffix}", command, tmp_path / "all.parquet", *rest)
+    merged = make(tmp_path / f"merged{suffix}", "merge", *states[:2])
     assert merged.read_bytes() == whole.read_bytes()
-    done = invoke("merge", states[0], "-q", "-o", tmp_path / f"alone{suffix}")
-    assert done.code == 3 and ("positive class" in done.stderr or "weight 0" in done.stderr)
+    invoke("merge", states[0], "-q", "-o", tmp_path / f"alone{suffix}").refused(3, alone)
 
 
-def test_a_folder_of_inputs_becomes_a_folder_of_states(
-    folder: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    inputs, out = [folder / "a.parquet", folder / "c.arrow"], tmp_path / "states"
-    done = invoke("calibrate", *inputs, "--partial", "--json", "-o", f"{out}/")
-    said = json.loads(done.stdout)
-    assert (done.code, said["rows"]) == (0, 850)
-    assert sorted(said["states"]) == [f"{out}/a.state", f"{out}/c.state"]
+def test_a_folder_of_inputs_becomes_a_folder_of_states(tmp_path: Path, invoke: Invoke) -> None:
+    line, out = ["calibrate", "a.parquet", "c.arrow", "--json"], tmp_path / "states"
+    invoke(*line, "-o", f"{out}/").refused(2, "leave --json out")
+    assert invoke(*line[:-1], "-o", f"{tmp_path}/models/").code == 0
+    assert {path.name for path in (tmp_path / "models").iterdir()} == {"a.json", "c.json"}
+    said = invoke(*line, "--partial", "-o", f"{out}/")
+    assert (said.code, json.loads(said.stdout)["rows"]) == (0, 850)
+    assert sorted(json.loads(said.stdout)["states"]) == [f"{out}/a.state", f"{out}/c.state"]
     done = invoke("merge", out, "--json", "-o", tmp_path / "both.state")
     assert json.loads(done.stdout)["shards"] == 2
     done = invoke("merge", out, "-o", tmp_path / "both.state")
     assert (done.code, done.stdout) == (0, b"")
-    piped = invoke("calibrate", folder / "a.parquet", "--partial", "-q", "-o", "-")
+    piped = invoke("calibrate", "a.parquet", "--partial", "-q", "-o", "-")
     assert piped.stdout == (out / "a.state").read_bytes()
-    done = invoke("merge", out, "-q")
-    assert json.loads(done.stdout)["kind"] == "calibrator"
+    assert invoke("merge", out, "-q").result()["kind"] == "calibrator"
 
 
-@pytest.mark.parametrize("command", ["boundary", "calibrate", "evaluate"])
-def test_a_folder_of_states_is_told_as_json_and_one_of_results_is_not(
-    command: str, folder: Path, tmp_path: Path, invoke: Invoke
+@pytest.mark.parametrize("line", [f"hetcal a.parquet {TREE}", "calibrate a.parquet"])
+def test_a_state_from_standard_input(
+    line: str, tmp_path: Path, command: Callable[..., CompletedProcess[bytes]]
 ) -> None:
-    line = [command, folder / "a.parquet", folder / "c.arrow", *COMMANDS[command]]
-    line += ["--json", "-o", f"{tmp_path}/out/"]
-    assert len(json.loads(invoke(*line, "--partial").stdout)["states"]) == 2
-    refused = invoke(*line)
-    assert refused.code == 2 and b"leave --json out" in refused.stdout
+    made = command(*line.split(), "--partial", "-q", "-o", "-")
+    assert (made.returncode, made.stderr) == (0, b"")
+    there = command("merge", "-", "-q", "-o", tmp_path / "there.json", input=made.stdout)
+    assert there.returncode == 0, there.stderr
+    here = make(tmp_path / "here.json", *line.split())
+    assert here.read_bytes() == (tmp_path / "there.json").read_bytes()
 
 
 @pytest.fixture(scope="module")
 def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of states of which some do not go together, and some are none."""
-    found, options = tmp_path_factory.mktemp("states"), COMMANDS["boundary"]
+    found = tmp_path_factory.mktemp("states")
     frame = simulate(50).with_columns(pl.col("score").cast(pl.Float32))
-    strict = ["--precision", "0.9", "--method", "exact"]
     for name, command in {
-        "a": ["boundary", folder / "a.parquet", *options],
-        "b": ["boundary", folder / "b.csv", *options],
-        "stricter": ["boundary", folder / "b.csv", *strict],
+        "a": ["boundary", folder / "a.parquet", EXACT],
+        "b": ["boundary", folder / "b.csv", EXACT],
+        "stricter": ["boundary", folder / "b.csv", STRICT],
         "calibrated": ["calibrate", folder / "b.csv"],
-        "narrow": ["boundary", write(frame, found / "f.parquet"), *options],
+        "narrow": ["boundary", write(frame, found / "f.parquet"), EXACT],
     }.items():
         make(found / f"{name}.state", *command, "--partial")
-    a, b, half = (str(found / f"{name}.state") for name in ("a", "b", "half"))
-    make(Path(half), "merge", a, b)
-    (found / "torn.state").write_bytes(Path(a).read_bytes()[:-200])
+    make(found / "half.state", "merge", found / "a.state", found / "b.state")
+    (found / "torn.state").write_bytes((found / "a.state").read_bytes()[:-200])
+    (found / "model.json").write_bytes((folder / "model.json").read_bytes())
     feather.write_feather(pl.DataFrame({"score": [1.0]}).to_arrow(), str(found / "plain.state"))
-    state = read_state(a)
+    state = read_state(str(found / "a.state"))
     damages: dict[str, dict[str, Any]] = {
         "newer": {"version": 3},
         "old": {"version": 1},
@@ -218,94 +218,74 @@ def odd_states(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["a", "a"], 3, "the same shard of 300 rows is in"),
-        (["half", "a"], 3, "the same shard of 300 rows"),
-        (["a", "b", "--expect", "3"], 3, "2 states with 2 shards in all, but --expect 3: a part"),
-        (["a", "b", "--expect", "1"], 3, "too many parts"),
-        (["a", "stricter"], 3, "precision is '0.9' here, but '0.7' in"),
-        (["a", "calibrated"], 3, "is one of `calibkit boundary`"),
-        (["a", "narrow"], 3, "dtypes.score is 'Float32' here, but 'Float64'"),
-        (["model.json"], 3, "not a calibkit state"),
-        (["model.json"], 3, "truncated one (Not an Arrow file); make it again"),
-        (["plain"], 3, "an Arrow file, but not a calibkit state"),
-        (["torn"], 3, "truncated"),
-        (["old"], 3, "was written by calibkit 0.1: make it again"),
-        (["newer"], 3, "version 3 of 'boundary' states is unknown here"),
-        (["odd"], 3, "unknown kind of state 'boundry' (did you mean 'boundary'?)"),
-        (["flipped"], 3, "its rows are not those that were written"),
-        (["cooked"], 3, "it has not as many rows as it says"),
-        (["nowhere"], 2, "no such file"),
+        ("a.state a.state", 3, "the same shard of 300 rows is in"),
+        ("half.state a.state", 3, "the same shard of 300 rows"),
+        ("a.state b.state --expect 3", 3, "2 states with 2 shards in all, but --expect 3: a part"),
+        ("a.state b.state --expect 1", 3, "too many parts"),
+        ("a.state stricter.state", 3, "precision is '0.9' here, but '0.7' in"),
+        ("a.state calibrated.state", 3, "is one of `calibkit boundary`"),
+        ("a.state narrow.state", 3, "dtypes.score is 'Float32' here, but 'Float64'"),
+        ("model.json", 3, "not a calibkit state"),
+        ("model.json", 3, "truncated one (Not an Arrow file); make it again"),
+        ("plain.state", 3, "an Arrow file, but not a calibkit state"),
+        ("torn.state", 3, "truncated"),
+        ("old.state", 3, "was written by calibkit 0.1: make it again"),
+        ("newer.state", 3, "version 3 of 'boundary' states is unknown here"),
+        ("odd.state", 3, "unknown kind of state 'boundry' (did you mean 'boundary'?)"),
+        ("flipped.state", 3, "its rows are not those that were written"),
+        ("cooked.state", 3, "it has not as many rows as it says"),
+        ("nowhere.state", 2, "no such file"),
     ],
 )
 def test_states_that_do_not_go_together_are_refused_by_name(
-    arguments: list[str],
+    arguments: str,
     code: int,
     said: str,
-    folder: Path,
     odd_states: Path,
-    tmp_path: Path,
-    invoke: Invoke,
-) -> None:
-    typed = [
-        text
-        if text.isdecimal() or text.startswith("--")
-        else folder / text
-        if text.endswith(".json")
-        else odd_states / f"{text}.state"
-        for text in arguments
-    ]
-    done = invoke("merge", *typed, "-o", tmp_path / "out.json")
-    assert done.code == code
-    assert said in done.stderr
-    assert not (tmp_path / "out.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("command", "said"),
-    [
-        (["calibrate", "ROWS", "--partial"], "-o NAME.state"),
-        (["calibrate", "ROWS", "--partial", "-o", "x.json"], "-o NAME.state"),
-        (["calibrate", "ROWS", "-o", "x.state"], "add --partial"),
-        (["boundary", "ROWS", "--recall", "0.5", "--partial", "--compare", "-o", "x.state"],
-         "--compare"),
-        (["boundary", "GRID", "--recall", "0.5", "--partial", "-o", "x.state"], "--partial takes rows"),
-        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-edges", "GRID"], "no edges"),
-        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-edges", "FALLING"], "that rise"),
-        (["boundary", "ROWS", "--recall", "0.5", "--uncertainty-bins", "2", "--uncertainty-edges",
-          "EDGES"], "makes 3 levels"),
-        (["bin", "ROWS", "--order", "score-uncertainty", "--uncertainty-edges", "EDGES"], "anew"),
-        (["evaluate", "ROWS", "--partial", "--fail-if", "auc<0.5", "-o", "x.state"], "--fail-if"),
-        (["evaluate", "ROWS", "--memory", "some"], "a size such as 500MB"),
-        (["merge", "ROWS", "-o", "out/"], "give -o a file"),
-    ],
-)  # fmt: skip
-def test_impossible_command_lines(
-    command: list[str],
-    said: str,
-    folder: Path,
     tmp_path: Path,
     invoke: Invoke,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "falling.json").write_text("[2, 1]")
-    files = {
-        "ROWS": folder / "all.parquet",
-        "GRID": folder / "grid.parquet",
-        "EDGES": folder / "edges.json",
-        "FALLING": tmp_path / "falling.json",
-    }
-    invoke(*(files.get(text, text) for text in command)).refused(2, said)
+    monkeypatch.chdir(odd_states)
+    invoke("merge", *arguments.split(), "-o", tmp_path / "out.json").refused(code, said)
+    assert not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("calibrate all.parquet --partial", "-o NAME.state"),
+        ("calibrate all.parquet --partial -o x.json", "-o NAME.state"),
+        ("calibrate all.parquet -o x.state", "add --partial"),
+        (f"hetcal all.parquet {TREE} -o x.state", "add --partial"),
+        (f"hetcal a.parquet {TREE} --train - --partial -o x.state", "--train"),
+        ("boundary all.parquet --recall 0.5 --partial --compare -o x.state", "--compare"),
+        ("boundary grid.parquet --recall 0.5 --partial -o x.state", "--partial takes rows"),
+        ("boundary all.parquet --recall 0.5 --uncertainty-edges grid.parquet", "no edges"),
+        ("boundary all.parquet --recall 0.5 --uncertainty-edges falling.json", "that rise"),
+        ("boundary all.parquet --recall 0.5 --uncertainty-bins 2 --uncertainty-edges edges.json",
+         "makes 3 levels"),
+        ("bin all.parquet --order score-uncertainty --uncertainty-edges edges.json", "anew"),
+        ("evaluate all.parquet --partial --fail-if auc<0.5 -o x.state", "--fail-if"),
+        ("evaluate all.parquet --memory some", "a size such as 500MB"),
+        ("merge all.parquet -o out/", "give -o a file"),
+        (f"hetcal all.parquet {TREE} --plan p.json -o m.json", "merge finishes in one step"),
+        ("alpha-cal all.parquet --plan p.json -o m.json", "merge finishes in one step"),
+        ("calibrate all.parquet --probs prob_* --plan p.json -o m.json", "finishes in one step"),
+        ("merge x.state --plan plan.json -o m.json", "merge finishes in one step"),
+    ],
+)  # fmt: skip
+def test_impossible_command_lines(line: str, said: str, invoke: Invoke) -> None:
+    invoke(*line.split()).refused(2, said)
 
 
 def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Invoke) -> None:
     rows = write(simulate(80_000), tmp_path / "rows.parquet")
     done = invoke("calibrate", rows, "--memory 1MB --method isotonic -o", tmp_path / "c.json")
     done.succeeded("80,000 rows do not fit in memory: rounded down scores to")
-    assert json.loads((tmp_path / "c.json").read_text())["fit"]["resolution"]["score_bits"] > 8
-    done = invoke("evaluate", rows, "--memory 1MB -q -o", tmp_path / "m.json", "--no-intervals")
-    assert done.code == 0
-    found = json.loads((tmp_path / "m.json").read_text())
+    assert done.result()["fit"]["resolution"]["score_bits"] > 8
+    metrics = make(tmp_path / "m.json", "evaluate", rows, "--memory 1MB --no-intervals")
+    found = json.loads(metrics.read_text())
     auc = found["metrics"]["score"]["all"]["auc"]
     sure = found["resolution"]["ranges"]["score"]["all"]["auc"]
     assert sure["low"] <= auc <= sure["high"] < sure["low"] + 1e-3
@@ -313,39 +293,35 @@ def test_a_small_budget_is_said_in_model_and_metrics(tmp_path: Path, invoke: Inv
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize(
-    ("command", "alike"),
+    ("line", "alike"),
     [
-        (["calibrate", "--method", "isotonic", "--weight", "weight"], True),
-        (["evaluate", "--no-intervals", "--metrics", "auc,brier"], True),
-        (["boundary", "--precision", "0.7", "--method", "exact", "--folds", "0"], False),
-        (["boundary", "--recall", "0.7", "--uncertainty-edges", "EDGES", "--folds", "2"], True),
+        ("calibrate --method isotonic --weight weight", True),
+        ("evaluate --no-intervals --metrics auc,brier", True),
+        ("boundary --precision 0.7 --method exact --folds 0", False),
+        ("boundary --recall 0.7 --uncertainty-edges edges.json --folds 2", True),
     ],
 )
 def test_coarse_states_merge_into_what_one_run_with_the_same_budget_gives(
-    command: list[str], alike: bool, folder: Path, tmp_path: Path, invoke: Invoke
+    line: str, alike: bool, tmp_path: Path
 ) -> None:
-    command = [str(folder / "edges.json") if text == "EDGES" else text for text in command]
+    command, *options = [*line.split(), "--memory", "1MB"]
     frame = simulate(150_000, seed=11)
-    cuts = {"a": frame[:70_000], "b": frame[70_000:110_000], "c": frame[110_000:]}
-    small = ["--memory", "1MB", "-q", "-o"]
-    for name, part in cuts.items():  # the first has no room alone, the others have
-        write(part, tmp_path / f"{name}.parquet")
-        rows = [command[0], tmp_path / f"{name}.parquet", *command[1:], "--partial"]
-        assert invoke(*rows, *small, tmp_path / f"{name}.state").code == 0
-    a, b, c = (tmp_path / f"{name}.state" for name in cuts)
-    half = tmp_path / "half.state"
-    assert invoke("merge", c, b, *small, half).code == 0
-    found = set()
-    for order in ((a, b, c), (half, a)):
-        merged = tmp_path / "merged.json"
-        assert invoke("merge", *order, *small, merged).code == 0
-        found.add(merged.read_bytes())
+    files: list[Path] = []
+    states: list[Path] = []
+    for part in (frame[:70_000], frame[70_000:110_000], frame[110_000:]):
+        # The first has no room alone, the others have.
+        files.append(write(part, tmp_path / f"{len(files)}.parquet"))
+        state = files[-1].with_suffix(".state")
+        states.append(make(state, command, files[-1], *options, "--partial"))
+    a, b, c = states
+    half = make(tmp_path / "half.state", "merge", c, b, "--memory 1MB")
+    found = {
+        make(tmp_path / "merged.json", "merge", *order, "--memory 1MB").read_bytes()
+        for order in ((a, b, c), (half, a))
+    }
     assert len(found) == 1
     if alike:
-        whole = tmp_path / "whole.json"
-        rows = [tmp_path / f"{name}.parquet" for name in cuts]
-        assert invoke(command[0], *rows, *command[1:], *small, whole).code == 0
-        assert found == {whole.read_bytes()}
+        assert found == {make(tmp_path / "whole.json", command, *files, *options).read_bytes()}
     assert b'"score_bits"' in found.pop()
 
 
@@ -354,21 +330,20 @@ def test_states_of_weights_that_cannot_be_summed_as_they_are(
 ) -> None:
     frame = simulate(70_000).with_columns(pl.col("weight") / 10 + 0.1)
     rows = write(frame, tmp_path / "rows.parquet")
-    fit = ["evaluate", rows, "--weight", "weight", "--no-intervals", "-q"]
+    fit = ["evaluate", rows, "--weight weight --no-intervals -q"]
     small = [*fit, "--memory", "1MB"]
-    done = invoke(*small, "--partial", "-o", tmp_path / "rows.state")
-    assert (done.code, "no multiples of 1/1,048,576" in done.stderr) == (5, True)
-    found = []
-    for command in (small, fit):  # one run finds a unit for all of them
-        assert invoke(*command, "-o", tmp_path / "m.json").code == 0
-        result = json.loads((tmp_path / "m.json").read_text())
-        found.append(result["metrics"]["score"]["all"])
-    assert found[0]["auc"] == pytest.approx(found[1]["auc"], rel=1e-5)
-    assert found[0]["brier"] == pytest.approx(found[1]["brier"], rel=1e-3)
+    refused = invoke(*small, "--partial", "-o", tmp_path / "rows.state")
+    refused.refused(5, "no multiples of 1/1,048,576")
+    coarse, exact = (  # one run finds a unit for all of them
+        json.loads(make(tmp_path / "m.json", *command).read_text())["metrics"]["score"]["all"]
+        for command in (small, fit)
+    )
+    assert coarse["auc"] == pytest.approx(exact["auc"], rel=1e-5)
+    assert coarse["brier"] == pytest.approx(exact["brier"], rel=1e-3)
 
 
 def test_the_recipe_for_spark_makes_states_of_partitions(
-    folder: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = (ROOT / "docs" / "cluster.md").read_text(encoding="utf-8")
     code = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -377,80 +352,30 @@ def test_the_recipe_for_spark_makes_states_of_partitions(
     command = [sys.executable, "-m", "calibkit_cli.main", *recipe["FIT"][1:]]
     recipe["FIT"] = [*command, "--uncertainty", "uncertainty"]
     monkeypatch.setenv("PYTHONPATH", clean_environment()["PYTHONPATH"])
-    rows = pl.read_parquet(folder / "all.parquet").select("score", "uncertainty", "label")
-    partitions = [rows[:500], rows[500:500], rows[500:]]
+    rows = pl.read_parquet("all.parquet").select("score", "uncertainty", "label")
     found = [
         batch["state"][0].as_py()
-        for part in partitions
+        for part in (rows[:500], rows[500:500], rows[500:])
         for batch in recipe["to_states"](iter(part.to_arrow().to_batches(max_chunksize=200)))
     ]
     recipe["write_states"](found, tmp_path / "states")
-    merged, whole = tmp_path / "merged.json", tmp_path / "whole.json"
-    assert invoke("merge", tmp_path / "states", "--expect", "2", "-q", "-o", merged).code == 0
-    fit = ["boundary", folder / "all.parquet", "--precision", "0.9", "--method", "exact"]
-    assert invoke(*fit, "-q", "-o", whole).code == 0
+    merged = make(tmp_path / "merged.json", "merge", tmp_path / "states", "--expect 2")
+    whole = make(tmp_path / "whole.json", "boundary", "all.parquet", STRICT)
     assert merged.read_bytes() == whole.read_bytes()
-
-
-def test_damaged_states_of_scores_are_refused() -> None:
-    draw = np.random.default_rng(1)
-    frame = pl.DataFrame({"score": draw.random(50).round(1), "label": draw.integers(0, 2, 50)})
-    made = run.state(CalibrateOptions(), Source.from_frame(frame)).to_bytes()
-    header = json.loads(ipc.open_file(pa.BufferReader(made)).schema.metadata[KEY.encode()])
-    rows = pl.read_ipc(made)
-
-    def damaged(table: pl.DataFrame, said: str, **parts: dict[str, Any]) -> None:
-        changed = {**header, **{name: {**header[name], **own} for name, own in parts.items()}}
-        with pytest.raises(ModelError, match=said):
-            state_of(scratched([arrow_file(table, {KEY: canonical_text(changed)})]), "odd.state")
-
-    state_of(scratched([arrow_file(rows, {KEY: canonical_text(header)})]), "good.state")
-    damaged(rows.drop("count"), "its columns are")
-    damaged(rows.cast({"count": pl.Int32}), "its columns are")
-    damaged(rows[:0], "its columns are")
-    damaged(rows.cast({"score": pl.Float32}), "other types than it says")
-    room = header["payload"]["room"]
-    damaged(rows, "impossible resolution", payload={"room": {**room, "most": 0}})
-    damaged(rows.with_columns(pl.col("count") - 1), "occur less than once")
-    damaged(rows.with_columns(pl.col("count") + 1), "not as many rows as it says")
-    damaged(rows.with_columns(score=float("nan")), "something else than numbers")
-    damaged(rows.with_columns(label=pl.lit(2, rows["label"].dtype)), "labels other than 0 and 1")
-    damaged(rows.with_columns(pl.col("score") / 2), "its rows are not those that were written")
-    damaged(rows, "its hashes are not those", payload={"hashes": {"score": "0" * 16}})
 
 
 def test_states_of_votes_name_what_is_wrong(tmp_path: Path, invoke: Invoke) -> None:
     part, state = tmp_path / "part.csv", tmp_path / "part.state"
-    rows = pl.DataFrame(
-        {
-            "prob_a": [0.25, 0.5],
-            "prob_b": [0.75, 0.5],
-            "count_a": [0, 2],
-            "count_b": [0, 1],
-            "own_a": [0.5, 1.5],
-            "own_b": [0.5, 0.5],
-        }
-    )
-    judged = [
-        "--counts",
-        "count_*",
-        "--class-disagreement",
-        "own_*",
-        "--partial",
-        "-q",
-        "-o",
-        state,
-    ]
-    rows.write_csv(part)
+    columns = "prob_a,prob_b,count_a,count_b,own_a,own_b"
+    judged = ("--counts count_* --class-disagreement own_* --partial -q -o", state)
+    part.write_text(f"{columns}\n0.25,0.75,0,0,0.5,0.5\n0.5,0.5,2,1,1.5,0.5\n")
     invoke("evaluate", part, *judged).refused(3, "own_a", "1.5")
-    rows.with_columns(count_a=0, count_b=0).write_csv(part)
+    part.write_text(f"{columns}\n0.25,0.75,0,0,0.5,0.5\n0.5,0.5,0,0,1.5,0.5\n")
     assert invoke("evaluate", part, *judged).code == 0  # other shards may have votes
     invoke("merge", state).refused(3, "part.state", "no vote in 2 rows")
 
 
-def test_a_state_knows_makers_of_columns_that_its_model_does_not_read(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_state_knows_makers_of_columns_that_its_model_does_not_read(tmp_path: Path) -> None:
     rows = write(simulate(200, seed=3), tmp_path / "rows.parquet")
     maker = make(tmp_path / "platt.json", "calibrate", rows, "--method platt")
     made = make(tmp_path / "made.parquet", "apply", maker, rows)
@@ -466,16 +391,26 @@ def test_a_state_knows_makers_of_columns_that_its_model_does_not_read(
 def test_text_that_is_whole_in_one_part_and_not_in_another(tmp_path: Path, invoke: Invoke) -> None:
     states = []
     for name, values in (("a", "1,2,1,3"), ("b", "1.5,2.5,1.5,2.5")):
-        rows, state = tmp_path / f"{name}.csv", tmp_path / f"{name}.state"
+        rows = tmp_path / f"{name}.csv"
         lines = [f"0.{place},{place % 2},{own}" for place, own in enumerate(values.split(","), 1)]
         rows.write_text("\n".join(["score,label,v", *lines, ""]))
-        fit = (
-            "boundary",
-            rows,
-            "--precision 0.5 --method st --value v --folds 0 --partial -o",
-            state,
-        )
-        assert invoke(*fit).code == 0
-        states.append(state)
+        fit = ("boundary", rows, "--precision 0.5 --method st --value v --folds 0 --partial")
+        states.append(make(rows.with_suffix(".state"), *fit))
     done = invoke("merge", *states, "-o", tmp_path / "m.json")
     done.refused(3, "column 'v' holds Float64 here, but Int64 in", "alike in all parts")
+
+
+def test_rows_that_cannot_be_used_are_refused_where_they_are(
+    tmp_path: Path, invoke: Invoke
+) -> None:
+    bad = pl.read_parquet("a.parquet").with_columns(
+        score=pl.when(pl.int_range(300) == 250).then(2.0).otherwise("score")
+    )
+    path, made = write(bad, tmp_path / "bad.parquet"), tmp_path / "bad.state"
+    done = invoke("hetcal", path, TREE, "--partial -o", made)
+    done.refused(3, "bad.parquet", "row 251")
+    assert not made.exists()
+    # A shard may be of one class, all of them may not.
+    write(pl.read_parquet("a.parquet").filter(label=0), path)
+    state = make(made, "hetcal", path, TREE, "--partial")
+    invoke("merge", state, "-o", tmp_path / "one.json").refused(3, "no row is positive")

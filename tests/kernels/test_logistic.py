@@ -41,40 +41,57 @@ def test_sums_are_those_of_single_rows(
     rows: list[tuple[float, ...]], a: float, b: float, c: float
 ) -> None:
     x, y, positive, negative = arrays(rows)
-    out, total = np.empty((1, 10)), np.empty(10)
-    plane = np.array([a, b, c, 0.5, -1.0, 2.0, 0.25])
-    logistic.plane_sums(x, y, positive, negative, plane, 0, 1, out)
-    logistic.add_blocks(out, total)
     features = [(x - 0.5) * 2.0, (y + 1.0) * 0.25]
-    loss, gradient, hessian = naive.logistic_sums(features, positive, negative, [a, b, c])
-    upper = [hessian[i][j] for i in range(3) for j in range(i, 3)]
-    assert total == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
-    line = np.array([a, 0.0, c, 0.5, 0.0, 2.0, 0.0])
-    logistic.plane_sums(x, np.empty(0), positive, negative, line, 0, 1, out)
-    logistic.add_blocks(out, total)
-    loss, gradient, hessian = naive.logistic_sums(features[:1], positive, negative, [a, c])
-    upper = [hessian[i][j] for i in range(2) for j in range(i, 2)]
-    assert total[[0, 1, 3, 4, 6, 9]] == pytest.approx([loss, *gradient, *upper], rel=1e-9, abs=1e-9)
+    plane, line = [a, b, c, 0.5, -1.0, 2.0, 0.25], [a, 0.0, c, 0.5, 0.0, 2.0, 0.0]
+    for other, point, weights, places in (
+        (y, plane, [a, b, c], range(10)),
+        (np.empty(0), line, [a, c], [0, 1, 3, 4, 6, 9]),
+    ):
+        out, total = np.empty((1, 10)), np.empty(10)
+        logistic.plane_sums(x, other, positive, negative, np.array(point), 0, 1, out)
+        logistic.add_blocks(out, total)
+        size = len(weights)
+        loss, gradient, hessian = naive.logistic_sums(
+            features[: size - 1], positive, negative, weights
+        )
+        upper = [hessian[i][j] for i in range(size) for j in range(i, size)]
+        wanted = [loss, *gradient, *upper]
+        assert total[[*places]] == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+
+
+def test_blocks_add_up() -> None:
+    sums, total = np.random.default_rng(0).normal(size=(7, 4)), np.empty(4)
+    logistic.add_blocks(sums, total)
+    assert total == pytest.approx(naive.column_totals(sums.tolist()))
+
+
+@given(st.data(), st.integers(1, 6), st.integers(1, 3))
+def test_sums_of_any_number_of_features(data: st.DataObject, rows: int, inputs: int) -> None:
+    def some(values: st.SearchStrategy[float], count: int) -> list[float]:
+        return data.draw(st.lists(values, min_size=count, max_size=count))
+
+    x = [some(st.floats(-3, 3), inputs) for _ in range(rows)]
+    label, times = some(st.sampled_from([0.0, 1.0]), rows), some(weights, rows)
+    at = some(st.floats(-3, 3), inputs)
+    gradient, hessian = np.zeros(inputs), np.zeros((inputs, inputs))
+    given_ = (np.array(values) for values in (x, label, times, at))
+    loss = logistic.newton_sums(*given_, gradient, hessian)
+    wanted, slope, curve = naive.newton_sums(x, label, times, at)
+    assert loss == pytest.approx(wanted, rel=1e-9, abs=1e-9)
+    assert gradient.tolist() == pytest.approx(slope, rel=1e-9, abs=1e-9)
+    assert np.allclose(np.tril(hessian), np.tril(curve), rtol=1e-9, atol=1e-9)
 
 
 @given(points)
 def test_spread_separation_and_neighbours(rows: list[tuple[float, ...]]) -> None:
     x, _, positive, negative = arrays(rows)
-    assert logistic.spread(x, positive, negative) == pytest.approx(
-        naive.spread(x, positive, negative), abs=1e-9
-    )
-    assert is_separated(x, positive, negative) == naive.is_separated(x, positive, negative)
+    one = x, positive, negative
+    assert logistic.spread(*one) == pytest.approx(naive.spread(*one), abs=1e-9)
+    assert is_separated(*one) == naive.is_separated(*one)
     for stride in (1, 3):
         out = np.empty(-(-x.size // stride))
-        logistic.thin_points(x, positive, negative, stride, out)
-        assert out == pytest.approx(naive.neighbour_means(x, positive, negative, stride))
-
-
-def test_blocks_add_up() -> None:
-    sums = np.random.default_rng(0).normal(size=(7, 4))
-    total = np.empty(4)
-    logistic.add_blocks(sums, total)
-    assert total == pytest.approx(naive.column_totals(sums.tolist()))
+        logistic.thin_points(*one, stride, out)
+        assert out == pytest.approx(naive.neighbour_means(*one, stride))
 
 
 @given(points)
@@ -102,8 +119,6 @@ def test_maximum_likelihood_where_it_exists(rows: list[tuple[float, ...]]) -> No
     at = [found.slopes[0], found.intercept]
     _, gradient, _ = naive.logistic_sums([x], positive, negative, at)
     assert gradient == pytest.approx([0, 0], abs=1e-7)
-    doubled = fit_logistic([np.repeat(x, 2)], np.repeat(positive, 2), np.repeat(negative, 2))
-    assert [*doubled.slopes, doubled.intercept] == pytest.approx(at, rel=1e-7, abs=1e-9)
 
 
 @given(points)
@@ -135,25 +150,21 @@ def test_without_an_intercept_the_line_goes_through_the_origin() -> None:
 
 @pytest.mark.skipif(INTERPRETED, reason="many points")
 def test_many_points_for_any_number_of_threads() -> None:
-    x, positive, negative = sample(12 * BLOCK + 5)
-    one, four = (fit_logistic((x,), positive, negative, threads=threads) for threads in (1, 4))
+    x, *classes = sample(12 * BLOCK + 5)
+    one, four = (fit_logistic((x,), *classes, threads=threads) for threads in (1, 4))
     assert (one.slopes, one.intercept) == (four.slopes, four.intercept)
     assert one.ended.value == four.ended.value
-    cold = fit_logistic((x,), positive, negative, start=[0.0, 0.0])
-    assert [*one.slopes, one.intercept] == pytest.approx([*cold.slopes, cold.intercept], rel=1e-12)
-    assert (
-        one.ended.iterations < cold.ended.iterations
-    )  # it starts from the fit to means of neighbours
     assert one.ended.gradient <= FLAT
+    cold = fit_logistic((x,), *classes, start=[0.0, 0.0])
+    assert [*one.slopes, one.intercept] == pytest.approx([*cold.slopes, cold.intercept], rel=1e-12)
+    # It starts from the fit to means of neighbours.
+    assert one.ended.iterations < cold.ended.iterations
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150, 1.7e308 / 14])
 def test_features_of_any_size(scale: float) -> None:
-    x, positive, negative = sample(200)
-    near, far = (
-        fit_logistic((x,), positive, negative),
-        fit_logistic((x * scale,), positive, negative),
-    )
+    x, *classes = sample(200)
+    near, far = (fit_logistic((feature,), *classes) for feature in (x, x * scale))
     assert far.slopes[0] * scale == pytest.approx(near.slopes[0], rel=1e-9)
     assert far.intercept == pytest.approx(near.intercept, rel=1e-9)
 

@@ -1,4 +1,4 @@
-"""Calibration maps against their definitions, and Venn-Abers tables against fitting again."""
+"""Calibration maps and pools of rates against their definitions, Venn-Abers against fitting again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
 
 from calibkit.maps.lines import pieces
 from calibkit.maps.model import ScoreMap
+from calibkit.numerics.isotonic import pool_prefixes
 from calibkit_kernels import maps, rates
+from tests.naive import boundaries
 from tests.naive import maps as naive
 
 probabilities = st.lists(st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-9]), min_size=1)
@@ -29,21 +32,15 @@ def filled(kernel: Any, values: list[float], *rest: Any) -> np.ndarray:
     return out
 
 
-@given(probabilities, st.sampled_from([0.0, 1e-6, 0.1]))
-def test_log_odds_of_probabilities(score: list[float], least: float) -> None:
-    assert filled(maps.log_odds, score, least) == pytest.approx(
-        naive.log_odds(score, least), rel=1e-9, abs=1e-12
-    )
-
-
-@given(probabilities, logits)
-def test_log_parts(score: list[float], z: list[float]) -> None:
+@given(probabilities, logits, st.sampled_from([0.0, 1e-6, 0.1]))
+def test_log_odds_and_their_parts(score: list[float], z: list[float], least: float) -> None:
+    odds = naive.log_odds(score, least)
+    assert filled(maps.log_odds, score, least) == pytest.approx(odds, rel=1e-9, abs=1e-12)
     for values, probability in ((score, True), (z, False)):
-        low, high = np.empty(len(values)), np.empty(len(values))
+        low, high = np.empty((2, len(values)))
         maps.log_parts(np.array(values), probability, 1e-6, low, high)
-        wanted = naive.log_parts(values, probability, 1e-6)
-        assert low == pytest.approx([pair[0] for pair in wanted], rel=1e-9, abs=1e-12)
-        assert high == pytest.approx([pair[1] for pair in wanted], rel=1e-9, abs=1e-12)
+        wanted = np.array(naive.log_parts(values, probability, 1e-6)).T
+        assert np.array([low, high]) == pytest.approx(wanted, rel=1e-9, abs=1e-12)
 
 
 @given(probabilities, logits, st.floats(-3, 3), st.floats(-3, 3), st.sampled_from([0.0, 0.01]))
@@ -92,14 +89,6 @@ def test_steps(knots: list[int], buckets: int, data: st.DataObject) -> None:
     assert filled(maps.step_map, score, *steps, 0.1).tolist() == wanted
 
 
-@given(st.lists(st.integers(-3, 3)).map(sorted), st.integers(-4, 4), st.data())
-def test_knots_are_reached_within_bounds(knots: list[int], x: int, data: st.DataObject) -> None:
-    low = data.draw(st.integers(0, len(knots)))
-    high = data.draw(st.integers(low, len(knots)))
-    found = maps.knots_reached(float(x), np.array(knots, np.float64), low, high)
-    assert found == naive.knots_reached(x, knots, low, high)
-
-
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True).map(sorted))
 def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
     values = np.linspace(0, 1, len(knots) + 1)
@@ -135,3 +124,46 @@ def test_fits_with_a_row_added(pairs: list[tuple[int, int]], weight: int, scale:
         assert out.tolist() == naive.fits_with_a_row_added(
             count.tolist(), positive.tolist(), weight * scale, complement
         )
+
+
+#: Rows and positives of each score, from the highest.
+steps = st.lists(
+    st.tuples(st.integers(1, 6), st.integers(0, 6)).map(lambda s: (s[0], min(s))), max_size=14
+)
+
+
+def prefixes(groups: list[tuple[int, int]], scale: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    rows, hits = np.array(groups, np.int64).reshape(-1, 2).T
+    return np.cumsum(rows) * scale, np.cumsum(hits) * scale
+
+
+def vertices(selected: np.ndarray, hits: np.ndarray) -> list[int]:
+    return (np.cumsum(pool_prefixes(selected, hits)[:, 2]) - 1).tolist()
+
+
+@given(steps, st.sampled_from([1, 3, 2**45]))
+def test_vertices_lie_above_every_chord(groups: list[tuple[int, int]], scale: int) -> None:
+    selected, hits = prefixes(groups, scale)
+    assert vertices(selected, hits) == boundaries.concave_hull(selected.tolist(), hits.tolist())
+
+
+@given(steps.filter(bool))
+def test_rates_are_those_of_isotonic_regression(groups: list[tuple[int, int]]) -> None:
+    selected, hits = prefixes(groups)
+    last = vertices(selected, hits)
+    size, found = np.diff(last, prepend=-1), np.diff(hits[last], prepend=0)
+    fitted = np.repeat(found / np.diff(selected[last], prepend=0), size)
+    rows, positives = np.array(groups).T
+    regression = IsotonicRegression(increasing=False)
+    places, rates = np.arange(len(groups)), positives / rows
+    expected = regression.fit_transform(places, rates, sample_weight=rows)
+    assert np.allclose(fitted, expected, atol=1e-12)
+
+
+def test_slopes_that_floats_confuse_are_told_apart() -> None:
+    # Chords of slope just above and just below 1/2, closer than floats of this size resolve.
+    near = 2**52
+    above = (np.array([2 * near, 4 * near]), np.array([near + 1, 2 * near + 1]))
+    on = (np.array([2 * near, 4 * near]), np.array([near, 2 * near]))
+    assert vertices(*above) == [0, 1]
+    assert vertices(*on) == [1]

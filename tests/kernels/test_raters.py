@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -49,37 +50,27 @@ def random_targets(seed: int, rows: int, targets: int) -> tuple[np.ndarray, ...]
 def test_bin_sums_are_those_of_the_rows_in_any_order(
     seed: int, rows: int, targets: int, bins: int
 ) -> None:
-    given_ = random_targets(seed, rows, targets)
-    edges = np.array([b / bins for b in range(bins)])
-    sums, shuffled, parts = np.zeros((3, targets, bins, 11), np.int64)
-    add_bin_sums(*given_, edges, sums)
+    given_ = prediction, label, excess = random_targets(seed, rows, targets)
     order = np.random.default_rng(seed).permutation(rows)
-    add_bin_sums(*(np.ascontiguousarray(a[order]) for a in given_), edges, shuffled)
-    half = rows // 2
-    for part in (slice(None, half), slice(half, None)):
-        add_bin_sums(*(np.ascontiguousarray(a[part]) for a in given_), edges, parts)
-    assert sums[:, :, 0].sum() == rows * targets
 
-    def totals(found: np.ndarray) -> np.ndarray:
-        wide = found.astype(object)
+    def totals(*parts: np.ndarray | slice) -> np.ndarray:
+        sums = np.zeros((targets, bins, 11), np.int64)
+        for part in parts:
+            own = (np.ascontiguousarray(a[part]) for a in given_)
+            add_bin_sums(*own, np.array([b / bins for b in range(bins)]), sums)
+        assert sums[:, :, 0].sum() == rows * targets
+        wide = sums.astype(object)
         return wide[:, :, 1::2] * 2**32 + wide[:, :, 2::2]
 
-    assert (totals(sums) == totals(shuffled)).all()
-    assert (totals(sums) == totals(parts)).all()
-    prediction, label, excess = given_
-    for k in range(targets):
-        for b in range(bins):
-            inside = [i for i in range(rows) if raters.bin_place(prediction[i, k], bins) == b]
-            terms = (
-                label[inside, k],
-                prediction[inside, k],
-                label[inside, k] ** 2,
-                (label[inside, k] - prediction[inside, k]) ** 2,
-                excess[inside, k],
-            )
-            for q, values in enumerate(terms):
-                exact = sum(raters.units(float(value)) for value in values)
-                assert abs(totals(sums)[k, b, q] - exact) <= len(inside)
+    found, half = totals(slice(None)), rows // 2
+    assert (found == totals(order)).all()
+    assert (found == totals(slice(None, half), slice(half, None))).all()
+    terms = (label, prediction, label**2, (label - prediction) ** 2, excess)
+    for k, b in product(range(targets), range(bins)):
+        inside = [i for i in range(rows) if raters.bin_place(prediction[i, k], bins) == b]
+        for q, values in enumerate(terms):
+            exact = sum(raters.units(float(value)) for value in values[inside, k])
+            assert abs(found[k, b, q] - exact) <= len(inside)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 12))
@@ -120,18 +111,13 @@ def test_rising_factorials_of_whole_numbers_keep_their_digits(first: int, n: int
 def test_histograms_cost_what_the_likelihood_says(seed: int, log_strength: float) -> None:
     generator = np.random.default_rng(seed)
     classes = int(generator.integers(2, 6))
-    z = generator.dirichlet(np.ones(classes), 3)
-    y = generator.integers(0, 30, (3, classes))
-    cost, slope = np.empty((2, 3))
-    histogram_costs(z, y, np.full(3, log_strength), cost, slope)
+    z = generator.dirichlet(np.ones(classes), 4)
+    y = np.vstack([generator.integers(0, 30, (3, classes)), np.zeros((1, classes), np.int64)])
+    cost, slope = np.empty((2, 4))
+    histogram_costs(z, y, np.full(4, log_strength), cost, slope)
     for i in range(3):
         known = raters.histogram_costs(z[i].tolist(), y[i].tolist(), log_strength)
         scale = 1 + abs(raters.log_rising(float(np.exp(log_strength)), int(y[i].sum()))[0])
         assert cost[i] == pytest.approx(known[0], abs=1e-13 * scale)
         assert slope[i] == pytest.approx(known[1], abs=1e-12 * (1 + y[i].sum()))
-
-
-def test_a_histogram_without_votes_costs_nothing() -> None:
-    cost, slope = np.ones((2, 1))
-    histogram_costs(np.array([[0.5, 0.5]]), np.zeros((1, 2), np.int64), np.ones(1), cost, slope)
-    assert cost[0] == slope[0] == 0.0
+    assert cost[3] == slope[3] == 0.0  # no vote

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,13 +37,6 @@ def test_quantile_edges_are_order_statistics(floats: type, fit: list[float], bin
     assert edges.tolist() == [ordered[j * len(fit) // bins] for j in range(1, bins)]
 
 
-def test_the_edges_of_the_specification() -> None:
-    lowest, edges = quantile_edges(np.array([1.0] * 7 + [2.0] * 3), 4)
-    assert (lowest, edges.tolist()) == (1.0, [1.0, 1.0, 2.0])
-    bins = binning.assign(np.array([1.0, 2.0, 0.0, 9.0]), lowest, edges)
-    assert bins.tolist() == [2, 3, 2, 3]
-
-
 @given(st.lists(st.tuples(value, WEIGHTS["binary"]), min_size=1), st.integers(1, 12))
 def test_weighted_edges_are_the_first_values_above_their_share(
     pairs: list[tuple[float, float]], bins: int
@@ -50,11 +45,9 @@ def test_weighted_edges_are_the_first_values_above_their_share(
     fit, weight = (np.array(column) for column in zip(*pairs, strict=True))
     _, edges = quantile_edges(fit, bins, weight)
     ordered = sorted(pairs)
-    total = Fraction(math.fsum(weight))
+    below = list(accumulate(Fraction(w) for _, w in ordered))
     for j, edge in enumerate(edges.tolist(), start=1):
-        below = [sum(Fraction(w) for _, w in ordered[: k + 1]) for k in range(len(ordered))]
-        first = next(k for k, cumulative in enumerate(below) if cumulative > j * total / bins)
-        assert edge == ordered[first][0]
+        assert edge == ordered[bisect_right(below, j * below[-1] / bins)][0]
 
 
 @given(values, st.integers(1, 12), values)
@@ -76,9 +69,6 @@ def test_edges_of_equal_width() -> None:
     assert np.isfinite(wide).all() and wide[1] == 0.0
 
 
-# ---------------------------------------------------------------- grids
-
-
 def rows_of(table: dict[str, list[Any]], *, finite: bool = False, floats: type = np.float64) -> Any:
     score = np.array(table["score"])
     if finite:
@@ -87,46 +77,37 @@ def rows_of(table: dict[str, list[Any]], *, finite: bool = False, floats: type =
     return score_rows(score, table["label"], table["uncertainty"], weight, floats=floats)
 
 
-def naive_grid(
-    rows: Any, levels: int, bins: int, kind: str
-) -> tuple[list[list[Fraction]], list[list[Fraction]]]:
+def naive_grid(rows: Any, levels: int, bins: int, kind: str) -> list[list[list[Fraction]]]:
     """Return weights of rows and of positives, by the definitions of the edges."""
-    weight = [
-        Fraction(w) for w in (np.ones(rows.score.size) if rows.weight is None else rows.weight)
-    ]
+    size = rows.score.size
+    weight = [Fraction(w) for w in (np.ones(size) if rows.weight is None else rows.weight)]
     score, uncertainty = rows.score.astype(float).tolist(), rows.uncertainty.tolist()
     present = [i for i, w in enumerate(weight) if w]
 
     def edges_of(fit: list[int], column: list[float], count: int) -> list[float]:
+        values = [column[i] for i in present]
         if kind == "equal-width":
-            low = min(column[i] for i in present)
-            high = max(column[i] for i in present)
+            low, high = min(values), max(values)
             return [low + ((high - low) * j) / count for j in range(1, count)]
         ordered = sorted(fit, key=column.__getitem__)
-        total, edges = sum(weight[i] for i in ordered), []
-        for j in range(1, count):
-            reached = Fraction(0)
-            for i in ordered:
-                reached += weight[i]
-                if reached > j * total / count:
-                    edges.append(column[i])
-                    break
-        return edges
+        reached = list(accumulate(weight[i] for i in ordered))
+        total = sum(weight[i] for i in ordered)
+        places = (bisect_right(reached, j * total / count) for j in range(1, count))
+        return [column[ordered[k]] for k in places]
 
     outer, inner = (score, uncertainty) if kind == "score-first" else (uncertainty, score)
     outer_bins, inner_bins = (bins, levels) if kind == "score-first" else (levels, bins)
     outer_edges = edges_of(present, outer, outer_bins)
-    total = [[Fraction(0)] * bins for _ in range(levels)]
-    positive = [[Fraction(0)] * bins for _ in range(levels)]
+    found = [[[Fraction(0)] * bins for _ in range(levels)] for _ in range(2)]
     for a in range(outer_bins):
         own = [i for i in present if bisect_right(outer_edges, outer[i]) == a]
         inner_edges = edges_of(own, inner, inner_bins) if own else []
         for i in own:
             b = bisect_right(inner_edges, inner[i])
             level, column = (b, a) if kind == "score-first" else (a, b)
-            total[level][column] += weight[i]
-            positive[level][column] += weight[i] * int(rows.label[i])
-    return total, positive
+            found[0][level][column] += weight[i]
+            found[1][level][column] += weight[i] * int(rows.label[i])
+    return found
 
 
 KINDS = {
@@ -147,10 +128,11 @@ def test_grids_count_every_row_once(
     rows = rows_of(table, finite=kind == "equal-width", floats=floats)
     grid = fit_grid(rows, *shape, **KINDS[kind])
     assert grid.shape == shape and grid.unit.exact
-    total, positive = naive_grid(rows, *shape, kind)
     size = Fraction(grid.unit.size)
-    for array, wanted in ((grid.total, total), (grid.positive, positive)):
-        assert [[int(k) * size for k in line] for line in array] == wanted
+    counts = [
+        [[int(k) * size for k in line] for line in one] for one in (grid.total, grid.positive)
+    ]
+    assert counts == naive_grid(rows, *shape, kind)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -159,34 +141,28 @@ def test_grids_count_every_row_once(
 def test_grids_as_tallies_and_tables(
     kind: str, table: dict[str, list[Any]], shape: tuple[int, int]
 ) -> None:
-    rows = rows_of(table, finite=kind == "equal-width")
-    grid = fit_grid(rows, *shape, **KINDS[kind])
+    grid = fit_grid(rows_of(table, finite=kind == "equal-width"), *shape, **KINDS[kind])
     tally = grid.as_tally()
-    total, positive = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-    total[tally.level, tally.score.astype(int)] = tally.count
-    positive[tally.level, tally.score.astype(int)] = tally.positive
-    assert np.array_equal(total, grid.total) and np.array_equal(positive, grid.positive)
+    for counted, wanted in ((tally.count, grid.total), (tally.positive, grid.positive)):
+        found = np.zeros(shape, np.int64)
+        found[tally.level, tally.score.astype(int)] = counted
+        assert np.array_equal(found, wanted)
     falling = list(zip((-tally.score).tolist(), tally.level.tolist(), strict=True))
     assert falling == sorted(set(falling))
 
     frame = binning.grid_frame(grid)
-    assert frame.height == shape[0] * shape[1]
-    assert frame["uncertainty_bin"].to_list() == [
-        i for i in range(shape[0]) for _ in range(shape[1])
-    ]
+    assert frame["uncertainty_bin"].to_list() == np.repeat(np.arange(shape[0]), shape[1]).tolist()
     counts = np.array(frame["count"].to_list()).reshape(shape)
     assert np.array_equal(counts, grid.total * grid.unit.size)
-    empty = frame.filter(frame["count"] == 0)
-    assert empty["positivity"].is_null().all() and empty["mean_score"].is_null().all()
-    assert not any(frame[name].is_nan().any() for name in ("positivity", "mean_score"))
-    full = frame.filter(frame["count"] > 0)
+    full, empty = frame.filter(pl.col("count") > 0), frame.filter(count=0)
+    for name in ("positivity", "mean_score"):
+        assert empty[name].is_null().all() and not frame[name].is_nan().any()
     assert full["positivity"].is_between(0, 1).all()
     assert (full["score_low"] <= full["score_high"]).all()
 
 
 def test_a_level_without_rows_has_no_edges() -> None:
-    rows = score_rows([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [1, 1, 1, 2])
-    grid = fit_grid(rows, 3, 2)
+    grid = fit_grid(score_rows([0.1, 0.2, 0.3, 0.4], [0, 1, 0, 1], [1, 1, 1, 2]), 3, 2)
     assert grid.total[0].tolist() == [0, 0]
     assert np.isnan(grid.score_edges[0]).all() and np.isnan(grid.score_min[0])
     frame = binning.grid_frame(grid)

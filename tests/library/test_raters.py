@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.optimize
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
+from sklearn.isotonic import IsotonicRegression
 
 from calibkit import simulate_raters
 from calibkit.errors import UsageError
 from calibkit.maps.class_rows import logits_of, softmax
 from calibkit.maps.logit_maps import GRID, fit_logit_map
-from calibkit.measures.classes import Judged, measure, standard_error
+from calibkit.measures.classes import Judged, Measured, ensemble, measure, standard_error
 from calibkit.methods.raters.application import with_steps
-from calibkit.methods.raters.run import MOST_LOG, SHARE_UNITS, fit_strength, isotonic_steps
+from calibkit.methods.raters.run import (
+    MOST_LOG,
+    SHARE_UNITS,
+    fit_strength,
+    isotonic_steps,
+    positive_probabilities,
+)
 from calibkit.numerics.solve import quasi_newton, rising_root
 from calibkit.numerics.votes import (
     Targets,
@@ -31,9 +41,15 @@ from calibkit.numerics.votes import (
     losses,
     predicted_disagreement,
 )
-from calibkit.options.calibrate import CLASS_METHODS
 from calibkit.simulate import beta_parameters
+from calibkit_kernels.classes import histogram_costs
+from tests.conftest import ROOT
+from tests.library.samples import golden
 from tests.naive import raters as naive
+
+
+def approx(exact: Fraction) -> Any:
+    return pytest.approx(float(exact), abs=1e-12)
 
 
 def random_rows(seed: int, rows: int = 12, classes: int = 3) -> tuple[np.ndarray, np.ndarray]:
@@ -44,39 +60,42 @@ def random_rows(seed: int, rows: int = 12, classes: int = 3) -> tuple[np.ndarray
     return z, y
 
 
+def judged(z: np.ndarray, y: np.ndarray) -> Measured:
+    """Return what is measured of class probabilities by votes."""
+    names = tuple("abcdef"[: z.shape[1]])
+    return measure(
+        Judged(probabilities=z, disagreement=predicted_disagreement(z), counts=y, classes=names)
+    )
+
+
 @given(st.integers(0, 2**32))
 def test_losses_are_those_of_the_definitions(seed: int) -> None:
     z, y = random_rows(seed)
     found = losses(bin_sums(class_targets(z, y)))
-    rows = z.tolist(), y.tolist()
-    assert found.squared.sum() == pytest.approx(float(naive.squared_loss(*rows)), abs=1e-12)
-    for k in range(z.shape[1]):
-        label = [naive.shares(row)[k] for row in rows[1]]
-        plugin, debiased = naive.class_losses(z[:, k].tolist(), label, 15)
-        assert found.calibration_plugin[k] == pytest.approx(float(plugin), abs=1e-12)
-        assert found.calibration[k] == pytest.approx(float(debiased), abs=1e-12)
+    assert found.squared.sum() == approx(naive.squared_loss(z.tolist(), y.tolist()))
     several = y.sum(axis=1) >= 2
     pairs = losses(bin_sums(class_targets(z[several], y[several])))
     for k in range(z.shape[1]):
+        label = [naive.shares(row)[k] for row in y.tolist()]
+        plugin, debiased = naive.class_losses(z[:, k].tolist(), label, 15)
+        assert found.calibration_plugin[k] == approx(plugin)
+        assert found.calibration[k] == approx(debiased)
         plugin, unbiased = naive.epistemic_loss(z[several].tolist(), y[several].tolist(), k)
-        assert pairs.epistemic_plugin[k] == pytest.approx(float(plugin), abs=1e-12)
-        assert pairs.epistemic[k] == pytest.approx(float(unbiased), abs=1e-12)
+        assert pairs.epistemic_plugin[k] == approx(plugin)
+        assert pairs.epistemic[k] == approx(unbiased)
 
 
 @given(st.integers(0, 2**32))
 def test_disagreement_is_counted_pair_by_pair(seed: int) -> None:
     z, y = random_rows(seed)
     several = y.sum(axis=1) >= 2
-    shares, phi = disagreement_shares(y[several]), predicted_disagreement(z[several])
+    phi = predicted_disagreement(z[several])
     known = [naive.disagreement(row) for row in y[several].tolist()]
-    assert shares == pytest.approx(
-        np.array([[float(d), *map(float, about)] for d, about in known]), abs=1e-14
-    )
+    expected = np.array([[float(d), *map(float, about)] for d, about in known])
+    assert disagreement_shares(y[several]) == pytest.approx(expected, abs=1e-14)
     found = losses(bin_sums(disagreement_targets(phi, y[several])))
-    expected = np.mean(
-        [float(naive.disagreement_loss(p, d)) for p, (d, _) in zip(phi[:, 0], known, strict=True)]
-    )
-    assert found.squared[0] == pytest.approx(expected, abs=1e-12)
+    lost = [naive.disagreement_loss(p, d) for p, (d, _) in zip(phi[:, 0], known, strict=True)]
+    assert found.squared[0] == pytest.approx(np.mean([float(one) for one in lost]), abs=1e-12)
 
 
 def test_the_loss_of_a_statistic_of_three_raters_is_unbiased() -> None:
@@ -106,99 +125,67 @@ def test_estimators_are_unbiased(votes: int) -> None:
     truth = generator.dirichlet(np.ones(3) * 2, ROWS)
     z = 0.7 * truth + 0.3 * generator.dirichlet(np.ones(3) * 3, ROWS)
     phi = predicted_disagreement(z)
-    found: dict[str, list[float]] = {"squared": [], "epistemic": [], "disagreement": [], "cl": []}
-    for _ in range(TIMES):
+    found = np.empty((TIMES, 4))
+    for own in found:
         y = generator.multinomial(votes, truth)
-        order_one = losses(bin_sums(class_targets(z, y)))
-        found["squared"].append(order_one.squared.sum())
-        found["epistemic"].append(order_one.epistemic.sum())
-        found["cl"].append(order_one.calibration.sum())
-        order_two = losses(bin_sums(disagreement_targets(phi, y)))
-        found["disagreement"].append(order_two.squared[0])
-    distance = ((truth - z) ** 2).sum(axis=1)
-    differ = 1 - (truth**2).sum(axis=1)
-    known = {
-        "squared": (distance + differ).mean(),
-        "epistemic": distance.mean(),
-        "disagreement": (differ * (1 - phi[:, 0]) ** 2 + (1 - differ) * phi[:, 0] ** 2).mean(),
-        "cl": binned_truth(truth, z),
-    }
-    for name, values in found.items():
-        error = np.std(values, ddof=1) / np.sqrt(TIMES)
-        # With the rows fixed the debiased calibration loss also takes off what the truth varies
-        # within a bin, a known amount.
-        expected = known[name] - (within_bins(truth, z) if name == "cl" else 0.0)
-        assert abs(np.mean(values) - expected) < 4 * error, name
+        one, two = (
+            losses(bin_sums(targets))
+            for targets in (class_targets(z, y), disagreement_targets(phi, y))
+        )
+        own[:] = (
+            *(one.squared.sum(), one.epistemic.sum(), one.calibration.sum()),
+            two.squared[0],
+        )
+    distance, differ = ((truth - z) ** 2).sum(axis=1), 1 - (truth**2).sum(axis=1)
+    loss, within = binned(truth, z)
+    known = [
+        (distance + differ).mean(),
+        distance.mean(),
+        loss - within,
+        (differ * (1 - phi[:, 0]) ** 2 + (1 - differ) * phi[:, 0] ** 2).mean(),
+    ]
+    error = found.std(axis=0, ddof=1) / np.sqrt(TIMES)
+    assert (np.abs(found.mean(axis=0) - known) < 4 * error).all()
 
 
-def cells(z: np.ndarray, k: int) -> list[np.ndarray]:
-    place = np.minimum((z[:, k] * 15).astype(int), 14)
-    return [np.flatnonzero(place == b) for b in range(15) if (place == b).any()]
+def binned(truth: np.ndarray, z: np.ndarray) -> tuple[float, float]:
+    """Return the calibration loss of fixed rows with known probabilities, and what varies in bins.
 
-
-def binned_truth(truth: np.ndarray, z: np.ndarray) -> float:
-    """Return the calibration loss of fixed rows with known probabilities."""
-    return sum(
-        rows.size / len(z) * (truth[rows, k] - z[rows, k]).mean() ** 2
-        for k in range(3)
-        for rows in cells(z, k)
-    )
-
-
-def within_bins(truth: np.ndarray, z: np.ndarray) -> float:
-    return sum(
-        rows.size / len(z) * truth[rows, k].var() / (rows.size - 1)
-        if rows.size > 1
-        else (truth[rows, k] - z[rows, k]).mean() ** 2 / len(z)
-        for k in range(3)
-        for rows in cells(z, k)
-    )
+    With the rows fixed the debiased calibration loss also takes off the latter.
+    """
+    loss = within = 0.0
+    for k in range(3):
+        place = np.minimum((z[:, k] * 15).astype(int), 14)
+        for rows in (place == b for b in np.unique(place)):
+            size, square = rows.sum(), (truth[rows, k] - z[rows, k]).mean() ** 2
+            loss += size / len(z) * square
+            varied = truth[rows, k].var() / (size - 1) if size > 1 else square
+            within += size / len(z) * varied
+    return loss, within
 
 
 def test_standard_errors_are_those_of_repeated_samples() -> None:
     generator = np.random.default_rng(3)
-    values: dict[str, list[float]] = {}
-    errors: dict[str, list[float]] = {}
+    values, errors = defaultdict(list), defaultdict(list)
     for _ in range(300):
         truth = generator.dirichlet(np.ones(3), 300)
         y = generator.multinomial(4, truth)
-        z = softmax(1.8 * logits_of(truth))
-        judged = Judged(
-            probabilities=z,
-            disagreement=predicted_disagreement(z),
-            counts=y,
-            classes=("a", "b", "c"),
-        )
-        found = measure(judged)
-        for name in found.influence:
-            values.setdefault(name, []).append(float(found.values[name] or 0.0))
-            errors.setdefault(name, []).append(
-                standard_error(found.influence[name], None)[0] or 0.0
-            )
+        found = judged(softmax(1.8 * logits_of(truth)), y)
+        for name, influence in found.influence.items():
+            values[name].append(found.values[name] or 0.0)
+            errors[name].append(standard_error(influence, None)[0] or 0.0)
     for name in values:
         assert np.mean(errors[name]) == pytest.approx(np.std(values[name]), rel=0.2), name
 
 
 def test_rows_with_one_vote_tell_nothing_of_disagreement() -> None:
     z, y = np.array([[0.3, 0.7], [0.6, 0.4]]), np.array([[1, 0], [0, 1]])
-    found = measure(
-        Judged(
-            probabilities=z, disagreement=predicted_disagreement(z), counts=y, classes=("a", "b")
-        )
-    )
-    assert found.values["rows_two_raters"] == 0
-    assert found.values["squared_loss"] is not None
+    found = judged(z, y).values
+    assert found["rows_two_raters"] == 0
+    assert found["squared_loss"] is not None
     for name in ("epistemic_loss", "dispersion_error", "disagreement_loss"):
-        assert found.values[name] is None
-    one = fit_strength(z, y)
-    assert one.intercept == pytest.approx(0.0, abs=1e-9)
-
-
-def negative_log_likelihood(z: np.ndarray, y: np.ndarray, eta: np.ndarray) -> np.ndarray:
-    a0, n = np.exp(eta), y.sum(axis=1)
-    a = a0[:, None] * z
-    whole = gammaln(a0 + n) - gammaln(a0)
-    return whole - (gammaln(a + y) - gammaln(a)).sum(axis=1)
+        assert found[name] is None
+    assert fit_strength(z, y).intercept == pytest.approx(0.0, abs=1e-9)
 
 
 def test_the_strength_on_features_is_the_best_there_is() -> None:
@@ -210,7 +197,10 @@ def test_the_strength_on_features_is_the_best_there_is() -> None:
 
     def objective(point: np.ndarray) -> float:
         eta = (u - u.mean(axis=0)) / scale @ point[:3] + point[3]
-        return float((negative_log_likelihood(z, y, eta) + 0.005 * eta**2).mean())
+        a0, n = np.exp(eta), y.sum(axis=1)
+        a = a0[:, None] * z
+        parts = (gammaln(a + y) - gammaln(a)).sum(axis=1)
+        return float((gammaln(a0 + n) - gammaln(a0) - parts + 0.005 * eta**2).mean())
 
     known = scipy.optimize.minimize(objective, np.zeros(4), method="BFGS", options={"gtol": 1e-8})
     assert found.ended.value <= known.fun + 1e-9
@@ -219,9 +209,9 @@ def test_the_strength_on_features_is_the_best_there_is() -> None:
 
 
 def test_a_feature_that_does_not_vary_has_no_weight() -> None:
-    z, y = random_rows(6, rows=50)
-    u = np.column_stack([np.full(50, 7.0), np.arange(50.0)])
-    found = fit_strength(z, y, u)
+    found = fit_strength(
+        *random_rows(6, rows=50), np.column_stack([np.full(50, 7.0), np.arange(50.0)])
+    )
     assert found.weights[0] == 0.0
     assert np.isfinite(found.intercept)
 
@@ -235,31 +225,6 @@ def test_unanimous_raters_have_no_strength_and_even_ones_all_of_it() -> None:
     free = fit_strength(z, even, regularization=0.0)
     assert free.intercept == MOST_LOG
     assert not free.ended.converged
-
-
-@pytest.mark.parametrize("method", CLASS_METHODS[:3])
-def test_maps_of_logits_are_the_best_there_are(method: str) -> None:
-    generator = np.random.default_rng(8)
-    truth = generator.dirichlet(np.ones(3), 300)
-    y, u = generator.multinomial(5, truth), 2.0 * logits_of(truth) + [0.5, 0.0, -0.2]
-    penalties = (0.1, 1.0) if method == "matrix" else (0.1, 0.0)
-    found = fit_logit_map(u, y, method, penalties)
-
-    def objective(point: np.ndarray) -> float:
-        if method == "temperature":
-            v, penalty = u * point[0], 0.0
-        elif method == "vector":
-            v = u * point[:3] + point[3:]
-            penalty = 0.1 * (point[3:] ** 2).mean()
-        else:
-            w = point[:9].reshape(3, 3)
-            v = u @ w.T + point[9:]
-            penalty = 0.1 * (point[9:] ** 2).mean() + ((w * (1 - np.eye(3))) ** 2).sum() / 6
-        return float(-(y * (v - logsumexp(v, axis=1, keepdims=True))).sum() / y.sum() + penalty)
-
-    size = {"temperature": 1, "vector": 6, "matrix": 12}[method]
-    known = scipy.optimize.minimize(objective, np.full(size, 0.3), method="BFGS")
-    assert found.ended.value <= known.fun + 1e-9
 
 
 def test_temperatures_at_their_limits() -> None:
@@ -278,17 +243,11 @@ def test_cross_validation_takes_what_loses_least_on_votes_left_out(
     truth = generator.dirichlet(np.ones(3), 90)
     y, u = generator.multinomial(3, truth), logits_of(truth)
     folds = generator.integers(0, 3, 90)
-    lost = {}
-    for intercept in GRID:
-        for off in GRID if method == "matrix" else (0.0,):
-            maps = [
-                fit_logit_map(u[folds != fold], y[folds != fold], method, (intercept, off))
-                for fold in range(3)
-            ]
-            lost[intercept, off] = sum(
-                -(y[folds == fold] * np.log(one.probabilities(u[folds == fold]))).sum()
-                for fold, one in enumerate(maps)
-            )
+    lost = dict.fromkeys(product(GRID, GRID if method == "matrix" else (0.0,)), 0.0)
+    for penalties, fold in product(lost, range(3)):
+        held = folds == fold
+        one = fit_logit_map(u[~held], y[~held], method, penalties)
+        lost[penalties] -= (y[held] * np.log(one.probabilities(u[held]))).sum()
     assert len(lost) == candidates
     found = fit_logit_map(u, y, method, None, folds=folds)
     assert found.regularization == min(lost, key=lambda penalties: lost[penalties])
@@ -304,10 +263,7 @@ def test_penalties_of_too_many_classes_are_not_tried() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 6)), min_size=1, max_size=30))
 def test_the_isotonic_step_is_the_isotonic_regression(rows: list[tuple[int, int]]) -> None:
-    from sklearn.isotonic import IsotonicRegression
-
-    phi = np.array([p / 8 for p, _ in rows])
-    shares = np.array([s / 6 for _, s in rows])
+    phi, shares = np.array(rows).T / [[8], [6]]
     steps = isotonic_steps(phi, np.rint(shares * SHARE_UNITS).astype(np.int64))
     known = IsotonicRegression().fit(phi, shares).predict(phi)
     assert steps.mapped(phi) == pytest.approx(known, abs=1e-9)
@@ -317,11 +273,10 @@ def test_the_isotonic_step_is_the_isotonic_regression(rows: list[tuple[int, int]
     assert (both[:, 1] <= both[:, 0]).all()
 
 
-def rosenbrock(point: np.ndarray) -> tuple[float, np.ndarray]:
-    return float(scipy.optimize.rosen(point)), scipy.optimize.rosen_der(point)
-
-
 def test_the_minimiser_walks_a_bent_valley() -> None:
+    def rosenbrock(point: np.ndarray) -> tuple[float, np.ndarray]:
+        return float(scipy.optimize.rosen(point)), scipy.optimize.rosen_der(point)
+
     found = quasi_newton(rosenbrock, np.full(6, -1.2), tolerance=1e-9)
     assert found.converged
     assert found.point == pytest.approx(np.ones(6), abs=1e-7)
@@ -360,30 +315,138 @@ def test_a_root_takes_few_steps_whichever_end_stays(turned: bool) -> None:
 
 def test_simulated_raters_are_what_they_are_said_to_be() -> None:
     ideal = simulate_raters(20_000, seed=1, raters=3)
-    assert ideal["count_0"].to_numpy() + ideal["count_1"].to_numpy() == pytest.approx(3)
-    share = ideal["count_1"].to_numpy() / 3
-    error = np.sqrt((share - ideal["prob_1"].to_numpy()).var() / 20_000)
-    assert abs((share - ideal["prob_1"].to_numpy()).mean()) < 4 * error
+    assert (ideal["count_0"] + ideal["count_1"] == 3).all()
+    away = (ideal["count_1"] / 3 - ideal["prob_1"]).to_numpy()
+    assert abs(away.mean()) < 4 * np.sqrt(away.var() / 20_000)
     assert simulate_raters(70_000, seed=1, raters=3).head(20_000).equals(ideal)
     modes = simulate_raters(20_000, seed=1, raters=3, design="modes")
-    truth = modes["true_probability"].to_numpy()
     for kind in range(10):
-        rows = modes[f"feature_{kind}"].to_numpy() == 1
+        rows = modes.filter(pl.col(f"feature_{kind}") == 1)
         first, second = beta_parameters(kind)
         mean = first / (first + second)
-        assert modes["prob_1"].to_numpy()[rows] == pytest.approx(mean)
-        spread = np.sqrt(mean * (1 - mean) / (first + second + 1) / rows.sum())
-        assert abs(truth[rows].mean() - mean) < 4 * spread
+        assert rows["prob_1"].to_numpy() == pytest.approx(mean)
+        spread = np.sqrt(mean * (1 - mean) / (first + second + 1) / rows.height)
+        assert abs(rows["true_probability"].to_numpy().mean() - mean) < 4 * spread
 
 
 def test_exact_sums_do_not_cancel() -> None:
     label = np.full((1000, 1), 1.0)
     label[0] = 1.0 - 2.0**-40
-    from calibkit.numerics.votes import Targets
-
     found = losses(bin_sums(Targets(np.full((1000, 1), 0.5), label, np.zeros((1000, 1)))))
-    values = [Fraction(value) for value in label[:, 0].tolist()]
-    plugin, debiased = naive.class_losses([0.5] * 1000, values, 15)
-    assert found.calibration_plugin[0] - found.calibration[0] == pytest.approx(
-        float(plugin - debiased), abs=2e-17
-    )
+    plugin, debiased = naive.class_losses([0.5] * 1000, [*map(Fraction, label[:, 0])], 15)
+    apart = found.calibration_plugin[0] - found.calibration[0]
+    assert apart == pytest.approx(float(plugin - debiased), abs=2e-17)
+
+
+# ---------------------------------------------------------------- golden cases
+
+
+def matrices(case: str, file: str = "rows.parquet") -> dict[str, np.ndarray]:
+    """Return rows x classes of predictions (z or logit), votes (y) and features (u)."""
+    frame = pl.read_parquet(ROOT / "tests" / "golden" / case / file)
+    found = {}
+    for letter in ("z", "logit", "y", "u", "alpha"):
+        names = [name for name in frame.columns if name.rstrip("0123456789") == letter]
+        found[letter] = frame.select(names).to_numpy().copy()
+    found["y"] = found["y"].astype(np.int64)
+    return found
+
+
+def close(exact: Any) -> Any:
+    return pytest.approx(exact, rel=1e-10, abs=1e-10)
+
+
+def test_p19_order_one() -> None:
+    expected, data = (read("p19_histograms_order1") for read in (golden, matrices))
+    expected = expected["expected"]
+    votes = data["y"].sum(axis=1) > 0
+    found = judged(data["z"][votes], data["y"][votes]).values
+    names = {
+        "n_used": "rows_used",
+        "n_used_two": "rows_two_raters",
+        "L_sq": "squared_loss",
+        "CL_plugin": "calibration_loss_plugin",
+        "CL_debiased": "calibration_loss",
+        "CE_debiased": "class_calibration_error",
+        "EL_plugin": "epistemic_loss_plugin",
+        "EL_unbiased": "epistemic_loss",
+        "DL_plugin": "dispersion_loss_plugin",
+        "DL_debiased": "dispersion_loss",
+        "DE_debiased": "dispersion_error",
+    }
+    for name, metric in names.items():
+        assert found[metric] == close(expected[name]), metric
+    assert found["calibration_loss_plugin"] ** 0.5 == close(expected["CE_plugin"])
+    for kind, metric in (("plugin", "calibration_loss_plugin"), ("debiased", "calibration_loss")):
+        own = [found[f"{metric}[{name}]"] for name in "abc"]
+        assert own == close(expected[f"CL_{kind}_class"])
+
+
+@pytest.mark.parametrize("kind", ["raw", "alpha"])
+def test_p20_order_two(kind: str) -> None:
+    name = "p20_histograms_order2"
+    expected, y = golden(name)["expected"], matrices(name)["y"]
+    members = [matrices(name, f"member{place}.parquet") for place in range(2)]
+    strengths = [None if kind == "raw" else member["alpha"][:, 0] for member in members]
+    _, phi = ensemble([member["z"] for member in members], strengths)
+    several = y.sum(axis=1) >= 2
+    found = losses(bin_sums(disagreement_targets(phi[several], y[several])))
+    for place, target in enumerate(("D", "D0", "D1", "D2")):
+        known = expected[kind][target]
+        assert found.squared[place] == close(known["L"])
+        assert found.calibration_plugin[place] == close(known["CL_plugin"])
+        assert found.calibration[place] == close(known["CL_debiased"])
+        assert phi[: len(known["phi_first"]), place] == close(known["phi_first"])
+    shares = disagreement_shares(np.maximum(y, 0)[several])
+    for place, target in enumerate(("D", "D0")):
+        known = [mu for mu in expected["mu_first"][target] if mu is not None]
+        assert shares[: len(known), place] == close(known)
+
+
+def test_p21_alpha_calibration() -> None:
+    case, data = (read("p21_alpha_calibration") for read in (golden, matrices))
+    expected, fixed, weight = case["expected"], case["params"]["fixed"], case["params"]["lam"]
+    votes = positive_probabilities(data["z"]), data["y"]
+
+    def objective(log_alpha0: np.ndarray) -> float:
+        cost, slope = np.empty((2, log_alpha0.size))
+        histogram_costs(*votes, log_alpha0, cost, slope)
+        return float((cost + weight * log_alpha0**2).mean())
+
+    for place, value in expected["objective_at"].items():
+        found = objective(np.full(len(data["y"]), float(place)))
+        assert found == pytest.approx(value, rel=1e-6, abs=1e-6)
+    constant = fit_strength(*votes, regularization=weight)
+    assert constant.intercept == pytest.approx(expected["constant"]["log_alpha0"], abs=2e-3)
+    assert constant.ended.value <= expected["constant"]["objective"] + 1e-6
+    linear, known = fit_strength(*votes, data["u"], regularization=weight), expected["linear"]
+    assert linear.ended.value <= known["objective"] + 1e-6
+    assert linear.weights == pytest.approx(known["W"], abs=2e-3)
+    assert linear.intercept == pytest.approx(known["b"], abs=2e-3)
+    own = data["u"] @ np.array(fixed["W"]) + fixed["b"]
+    assert objective(own) == pytest.approx(known["objective_at_fixed"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("method", "penalties", "loss", "weights"),
+    [
+        ("temperature", (), "loss", "beta"),
+        ("vector", ("lam_b",), "objective", "v"),
+        ("matrix", ("lam_b", "lam_w"), "objective", "W"),
+    ],
+)
+def test_p22_logit_maps(method: str, penalties: tuple[str, ...], loss: str, weights: str) -> None:
+    case, data = (read("p22_logit_scaling") for read in (golden, matrices))
+    known = case["expected"][method]
+    given = (*(case["params"][name] for name in penalties), 0.0, 0.0)[:2]
+    found = fit_logit_map(data["logit"], data["y"], method, given)
+    assert found.loss_before == pytest.approx(case["expected"]["raw_loss"], rel=1e-6)
+    assert found.ended.value <= known[loss] + 1e-6
+    if method == "temperature":
+        assert found.weights[0] == pytest.approx(known[weights], abs=2e-3)
+        return
+    assert found.weights == pytest.approx(np.array(known[weights]), abs=2e-3)
+    assert found.intercept == pytest.approx(known["b"], abs=2e-3)
+    if method == "matrix":
+        beside = found.weights * (1 - np.eye(3))
+        assert beside.sum(axis=0) == pytest.approx(np.zeros(3), abs=1e-6)
