@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,8 @@ import pytest
 
 import calibkit as ck
 from calibkit import simulate_raters
-from tests.conftest import ROOT, Invoke
+from tests.cli.score_files import write
+from tests.conftest import ROOT, Invoke, make
 from tests.library.samples import golden
 
 
@@ -32,8 +33,18 @@ def votes(tmp_path: Path, frame: pl.DataFrame) -> Path:
     return path
 
 
-def evaluate(invoke: Invoke, path: Path, *more: object) -> dict[str, Any]:
-    return invoke("evaluate", path, "--counts", "count_*", "--json", *more).result()
+Evaluate = Callable[..., dict[str, Any]]
+
+
+@pytest.fixture
+def evaluate(invoke: Invoke, tmp_path: Path) -> Evaluate:
+    """Evaluate rows, or a file of them, by their votes."""
+
+    def call(rows: Path | pl.DataFrame, *more: object) -> dict[str, Any]:
+        path = rows if isinstance(rows, Path) else write(rows, tmp_path / "rows.parquet")
+        return invoke("evaluate", path, "--counts count_* --json", *more).result()
+
+    return call
 
 
 def test_golden_ensemble(invoke: Invoke, tmp_path: Path) -> None:
@@ -46,25 +57,21 @@ def test_golden_ensemble(invoke: Invoke, tmp_path: Path) -> None:
     rows.write_parquet(tmp_path / "rows.parquet")
     members = ["--probs", "m0_z*", "--probs", "m1_z*", "--ensemble", "--counts", "y*"]
     for kind, more in (("raw", []), ("alpha", ["--alpha0", "m0_alpha0,m1_alpha0"])):
-        said = invoke("evaluate", tmp_path / "rows.parquet", *members, *more, "--json")
-        assert said.code == 0, said
-        found = json.loads(said.stdout)["metrics"]["ensemble"]["all"]
-        known = expected[kind]
-        assert found["disagreement_loss"] == pytest.approx(known["D"]["L"], abs=1e-10)
-        assert found["disagreement_calibration_loss"] == pytest.approx(
-            known["D"]["CL_debiased"], abs=1e-10
-        )
-        for k in range(3):
-            assert found[f"class_disagreement_loss[{k}]"] == pytest.approx(
-                known[f"D{k}"]["L"], abs=1e-10
-            )
-        means = np.mean([known[f"D{k}"]["L"] for k in range(3)])
-        assert found["class_disagreement_loss"] == pytest.approx(means, abs=1e-10)
+        done = invoke("evaluate", tmp_path / "rows.parquet", *members, *more, "--json")
+        found, known = done.result()["metrics"]["ensemble"]["all"], expected[kind]
+        each = [known[f"D{k}"]["L"] for k in range(3)]
+        wanted = {
+            "disagreement_loss": known["D"]["L"],
+            "disagreement_calibration_loss": known["D"]["CL_debiased"],
+            "class_disagreement_loss": np.mean(each),
+            **{f"class_disagreement_loss[{k}]": own for k, own in enumerate(each)},
+        }
+        assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=1e-10)
 
 
-def test_rivals_slices_and_intervals(invoke: Invoke, votes: Path) -> None:
+def test_rivals_slices_and_intervals(evaluate: Evaluate, votes: Path) -> None:
     rivals = ["--probs", "prob_*", "--probs", "soft_*", "--by", "mode", "--min-rows", "150"]
-    found = evaluate(invoke, votes, *rivals, "--groups", "patient")
+    found = evaluate(votes, *rivals, "--groups", "patient")
     assert list(found["metrics"]) == ["prob_*", "soft_*"]
     slices = found["metrics"]["prob_*"]
     assert set(slices) == {"all", "mode:aleatoric", "mode:clear", "mode:epistemic"}
@@ -82,70 +89,64 @@ def test_rivals_slices_and_intervals(invoke: Invoke, votes: Path) -> None:
     assert difference["low"] < difference["value"] < difference["high"]
     assert "groups" in found["signature"]["epistemic_loss"]
     assert "estimator:plugin" in found["signature"]["epistemic_loss_plugin"]
-    other_way = evaluate(invoke, votes, *rivals, "--baseline", "soft_*", "--no-intervals")
+    other_way = evaluate(votes, *rivals, "--baseline", "soft_*", "--no-intervals")
     assert list(other_way["differences"]) == ["prob_*-soft_*"]
     assert other_way["intervals"] == {}
 
 
 def test_given_disagreements_take_the_place_of_derived_ones(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+    evaluate: Evaluate, votes: Path, frame: pl.DataFrame
 ) -> None:
-    derived = evaluate(invoke, votes, "--alpha0", "strength", "--no-intervals")
-    p = frame["prob_1"].to_numpy()
-    phi = 2 / 3 * 2 * p * (1 - p)
-    given = frame.with_columns(d=pl.Series(phi), d_0=pl.Series(phi), d_1=pl.Series(phi))
-    given.write_csv(tmp_path / "given.csv")
-    more = ["--disagreement", "d", "--class-disagreement", "d_*", "--no-intervals"]
-    found = evaluate(invoke, tmp_path / "given.csv", *more)
-    known = derived["metrics"]["prob_*"]["all"]
+    known = evaluate(votes, "--alpha0 strength --no-intervals")["metrics"]["prob_*"]["all"]
+    phi = 2 / 3 * 2 * pl.col("prob_1") * (1 - pl.col("prob_1"))
+    given = frame.with_columns(d=phi, d_0=phi, d_1=phi)
+    found = evaluate(given, "--disagreement d --class-disagreement d_* --no-intervals")
     assert found["metrics"]["prob_*"]["all"] == pytest.approx(known, abs=1e-12)
 
 
 def test_a_weight_is_the_row_as_often(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+    evaluate: Evaluate, frame: pl.DataFrame, invoke: Invoke, tmp_path: Path
 ) -> None:
     weighted = frame.with_columns(w=pl.col("id") % 3)
-    weighted.write_parquet(tmp_path / "weighted.parquet")
     repeated = weighted.select(pl.all().repeat_by("w").explode())
-    repeated.write_parquet(tmp_path / "repeated.parquet")
-    found = evaluate(invoke, tmp_path / "weighted.parquet", "--weight", "w")
-    assert found == evaluate(invoke, tmp_path / "repeated.parquet")
-    weighted.with_columns(pl.col("w") / 2).write_parquet(tmp_path / "half.parquet")
-    said = invoke("evaluate", tmp_path / "half.parquet", "--counts count_* --weight w --json")
-    assert said.code == 3
-    assert json.loads(said.stdout)["error"]["column"] == "w"
+    assert evaluate(weighted, "--weight w") == evaluate(repeated)
+    half = write(weighted.with_columns(pl.col("w") / 2), tmp_path / "half.parquet")
+    said = invoke("evaluate", half, "--counts count_* --weight w --json")
+    assert said.refused(3)["column"] == "w"
 
 
-def test_chosen_metrics_bring_their_classes(invoke: Invoke, votes: Path) -> None:
-    found = evaluate(invoke, votes, "--metrics", "calibration_loss,rows_used")
+def test_chosen_metrics_bring_their_classes(evaluate: Evaluate, votes: Path) -> None:
+    found = evaluate(votes, "--metrics calibration_loss,rows_used")
     names = ["calibration_loss", "calibration_loss[0]", "calibration_loss[1]", "rows_used"]
     assert sorted(found["metrics"]["prob_*"]["all"]) == sorted(names)
+
+
+COUNTED = "--counts count_* "
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--alpha0", "a,b"], "names 2 columns"),
-        (["--alpha0", "nothing"], "nothing"),
-        (["--probs", "prob_*,soft_*", "--disagreement", "strength"], "one predictor"),
-        (["--baseline", "soft_*"], "none of the predictors"),
-        (["--ensemble", "--baseline", "prob_*"], "an ensemble is one predictor"),
-        (["--score", "prob_1"], "--score"),
-        (["--top", "0.1"], "--top"),
-        (["--metrics", "epistemic_los"], "epistemic_loss"),
-        (["--weight-kind", "sampling", "--weight", "strength"], "sampling"),
+        (COUNTED + "--alpha0 a,b", "names 2 columns"),
+        (COUNTED + "--alpha0 nothing", "nothing"),
+        (COUNTED + "--probs prob_*,soft_* --disagreement strength", "one predictor"),
+        (COUNTED + "--baseline soft_*", "none of the predictors"),
+        (COUNTED + "--ensemble --baseline prob_*", "an ensemble is one predictor"),
+        (COUNTED + "--score prob_1", "--score"),
+        (COUNTED + "--top 0.1", "--top"),
+        (COUNTED + "--metrics epistemic_los", "epistemic_loss"),
+        (COUNTED + "--weight-kind sampling --weight strength", "sampling"),
+        (COUNTED + "--rater-weight no", "no"),
+        ("--rater-weight strength", "--rater-weight"),
+        ("--probs prob_* --label id --ensemble", "--counts"),
     ],
 )
-def test_bad_options_are_refused(
-    invoke: Invoke, votes: Path, options: list[str], words: str
-) -> None:
-    invoke("evaluate", votes, "--counts", "count_*", *options).refused(2, words)
+def test_bad_options_are_refused(invoke: Invoke, votes: Path, options: str, words: str) -> None:
+    invoke("evaluate", votes, options).refused(2, words)
 
 
-def test_votes_are_needed_for_what_votes_judge(invoke: Invoke, votes: Path) -> None:
-    said = invoke("evaluate", votes, "--probs", "prob_*", "--label", "id", "--ensemble")
-    said.refused(2, "--counts")
-    said = invoke("evaluate", votes, "--counts", "count_*", "--dry-run")
+def test_a_dry_run_names_the_votes(invoke: Invoke, votes: Path) -> None:
+    said = invoke("evaluate", votes, "--counts count_* --dry-run")
     assert b"votes (count_0)" in said.stdout
 
 
@@ -157,19 +158,15 @@ def weighted_loss(frame: pl.DataFrame, weights: str) -> float:
     return float(np.average(each, weights=w))
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_rater_weights_weigh_rows_in_the_squared_loss(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path, suffix: str
+    evaluate: Evaluate, frame: pl.DataFrame
 ) -> None:
     random = np.random.default_rng(2)
-    rows = frame.with_columns(
-        whole=pl.Series(random.integers(0, 4, 600)), w=pl.Series(random.random(600))
-    )
-    path = tmp_path / f"rows.{suffix}"
-    rows.write_csv(path) if suffix == "csv" else rows.write_parquet(path)
-    plain = evaluate(invoke, path)
-    for name in ("whole", "w"):
-        found = evaluate(invoke, path, "--rater-weight", name)
+    whole, w = pl.Series(random.integers(0, 4, 600)), pl.Series(random.random(600))
+    rows = frame.with_columns(whole=whole, w=w, one=1.0)
+    plain = evaluate(rows)
+    for name in ("whole", "w", "one"):
+        found = evaluate(rows, "--rater-weight", name)
         own = found["metrics"]["prob_*"]["all"]
         assert own["squared_loss"] == pytest.approx(weighted_loss(rows, name), abs=1e-12)
         parts = own["squared_loss[0]"] + own["squared_loss[1]"]
@@ -179,27 +176,16 @@ def test_rater_weights_weigh_rows_in_the_squared_loss(
         assert "weights:raters" in found["signature"]["squared_loss"]
         for other in ("accuracy", "epistemic_loss", "disagreement_loss"):
             assert own[other] == plain["metrics"]["prob_*"]["all"][other]
-    # Whole weights: the rows written out.
-    repeated = evaluate(invoke, path, "--weight", "whole")["metrics"]["prob_*"]["all"]
-    found = evaluate(invoke, path, "--rater-weight", "whole")["metrics"]["prob_*"]["all"]
-    assert found["squared_loss"] == pytest.approx(repeated["squared_loss"])
-    ones = rows.with_columns(w=1.0)
-    ones.write_parquet(tmp_path / "ones.parquet")
-    same = evaluate(invoke, tmp_path / "ones.parquet", "--rater-weight", "w")
-    for name in ("low", "high"):
-        limits = same["intervals"]["prob_*"]["all"]["squared_loss"]
-        assert limits[name] == pytest.approx(
-            plain["intervals"]["prob_*"]["all"]["squared_loss"][name]
-        )
-    assert ck.evaluate(ones, counts="count_*", rater_weight="w").metrics == same["metrics"]
+    assert limits == pytest.approx(plain["intervals"]["prob_*"]["all"]["squared_loss"])
+    python = ck.evaluate(rows, counts="count_*", rater_weight="one")
+    assert python.metrics == found["metrics"]
 
 
 def test_the_interval_of_a_weighted_loss_is_that_of_replicates(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+    evaluate: Evaluate, frame: pl.DataFrame
 ) -> None:
     rows = frame.with_columns(w=(pl.col("id") % 5).cast(pl.Float64))
-    rows.write_parquet(tmp_path / "rows.parquet")
-    found = evaluate(invoke, tmp_path / "rows.parquet", "--rater-weight", "w")
+    found = evaluate(rows, "--rater-weight w")
     limits = found["intervals"]["prob_*"]["all"]["squared_loss"]
     random = np.random.default_rng(1)
     again = [
@@ -209,39 +195,28 @@ def test_the_interval_of_a_weighted_loss_is_that_of_replicates(
 
 
 def test_rater_weights_of_slices_and_bad_ones(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+    evaluate: Evaluate, invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
 ) -> None:
-    path = tmp_path / "rows.parquet"
     clear = pl.col("mode") == "clear"
     rows = frame.with_columns(w=pl.when(clear).then(0.0).otherwise(1.0))
-    rows.write_parquet(path)
-    rivals = ["--probs", "prob_*", "--probs", "soft_*", "--by", "mode", "--min-rows", "1"]
-    found = evaluate(invoke, path, *rivals, "--rater-weight", "w")
-    assert found["metrics"]["prob_*"]["mode:clear"]["squared_loss"] is None
+    rivals = "--probs prob_* --probs soft_* --by mode --min-rows 1 --rater-weight w"
+    found = evaluate(rows, rivals)
+    own = found["metrics"]["prob_*"]
+    assert own["mode:clear"]["squared_loss"] is None
     assert found["differences"]["soft_*-prob_*"]["mode:clear"]["squared_loss"]["value"] is None
-    rest = rows.filter(~clear)
-    assert found["metrics"]["prob_*"]["all"]["squared_loss"] == pytest.approx(
-        weighted_loss(rest, "w")
-    )
-    for weight, words in (
-        (pl.lit(-1.0), "negative"),
-        (pl.lit(0.0), "weight 0"),
-        (pl.lit("x"), "text"),
-    ):
-        frame.with_columns(w=weight).write_parquet(path)
-        said = invoke("evaluate", path, "--counts", "count_*", "--rater-weight", "w")
-        assert said.code == 3 and words in said.stderr, said
-    for line in (["--counts", "count_*", "--rater-weight", "no"], ["--rater-weight", "w"]):
-        assert invoke("evaluate", path, *line).code == 2
+    expected = weighted_loss(rows.filter(~clear), "w")
+    assert own["all"]["squared_loss"] == pytest.approx(expected)
+    for weight, words in ((-1.0, "negative"), (0.0, "weight 0"), ("x", "text")):
+        path = write(frame.with_columns(w=pl.lit(weight)), tmp_path / "bad.parquet")
+        invoke("evaluate", path, "--counts count_* --rater-weight w").refused(3, words)
 
 
 def test_markdown_begins_with_predictors_side_by_side(
-    votes: Path, tmp_path: Path, invoke: Invoke
+    votes: Path, tmp_path: Path, evaluate: Evaluate
 ) -> None:
-    out = tmp_path / "m.md"
-    found = evaluate(invoke, votes, "--probs", "prob_*", "--probs", "soft_*", "--no-intervals")
-    line = ["--counts", "count_*", "--probs", "prob_*,soft_*", "--no-intervals", "-q", "-o", out]
-    assert invoke("evaluate", votes, *line).code == 0
+    rivals = "--probs prob_*,soft_* --no-intervals"
+    found = evaluate(votes, rivals)
+    out = make(tmp_path / "m.md", "evaluate", votes, "--counts count_*", rivals)
     _, table, long = out.read_text().split("\n\n")
     rows = [[cell.strip() for cell in row.split("|")[1:-1]] for row in table.splitlines()]
     assert rows[0] == ["metric", "prob_\\*", "soft_\\*"]
@@ -271,5 +246,4 @@ def test_rivals_judged_by_labels_have_a_baseline_too(invoke: Invoke, tmp_path: P
     assert [one["value"] for one in found[0]["riv_*-prob_*"]["all"].values()] == [
         -one["value"] for one in found[1]["prob_*-riv_*"]["all"].values()
     ]
-    said = "--baseline 'nix' is none of the predictors"
-    invoke(*line, "--baseline nix").refused(2, said)
+    invoke(*line, "--baseline nix").refused(2, "--baseline 'nix' is none of the predictors")

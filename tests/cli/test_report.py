@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import MEANINGS, OF_CELLS, OF_VOTES, meaning
 from calibkit.reports import evaluated, html
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 HOSTILE = '<script>alert("1")</script>'
 VOID = {"meta", "img", "wbr", "br"}
@@ -75,6 +76,27 @@ def read(page: Path) -> Reader:
     return reader
 
 
+def labels(reader: Reader) -> list[str]:
+    """Return what pictures of a page are called."""
+    return [own.get("aria-label") or "" for tag, own in reader.tags if tag == "svg"]
+
+
+@pytest.fixture
+def reported(tmp_path: Path, invoke: Invoke) -> Callable[..., Reader]:
+    """Evaluate rows with a page, and read it."""
+
+    def call(frame: pl.DataFrame, *options: object) -> Reader:
+        rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
+        metrics = tmp_path / "metrics.json"
+        invoke("evaluate", rows, *options, "--report", page, "-q -o", metrics).succeeded()
+        return read(page)
+
+    return call
+
+
+Reported = Callable[..., Reader]
+
+
 @pytest.fixture
 def rows(tmp_path: Path) -> Path:
     return write(simulate(400), tmp_path / "rows.parquet")
@@ -90,25 +112,22 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_page_says_what_value_is_caught_and_missed(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
-    model, page, metrics = (tmp_path / name for name in ("v.json", "v.html", "m.json"))
-    amounts = pl.read_parquet(rows).with_columns(
-        amount=pl.Series(np.random.default_rng(2).lognormal(5.0, 1.0, 400).round(2))
-    )
-    amounts.write_parquet(rows)
-    fit = ("boundary", rows, "--precision", "0.6", "--method", "exact", "--value", "amount")
-    assert invoke(*fit, "-q", "-o", model).code == 0
+    page, metrics = tmp_path / "v.html", tmp_path / "m.json"
+    amount = pl.Series(np.random.default_rng(2).lognormal(5.0, 1.0, 400).round(2))
+    amounts = pl.read_parquet(rows).with_columns(amount=amount)
+    write(amounts, rows)
+    fit = "--precision 0.6 --method exact --value amount"
+    model = make(tmp_path / "v.json", "boundary", rows, fit)
     judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o", metrics)
     assert invoke(*judge, "--by label --prevalence 0.2 --top 0.5 --top-by score").code == 0
-    done = invoke("apply", model, rows, "-q", "-o", tmp_path / "a.parquet").result()
-    sums = {
-        (label, decision): float(done.filter(label=label, decision=decision)["amount"].sum())
-        for label in (0, 1)
-        for decision in (0, 1)
-    }
-    caught, missed = sums[1, 1], sums[1, 0]
+    done = pl.read_parquet(make(tmp_path / "a.parquet", "apply", model, rows))
+    missed, caught, alarms = (
+        float(done.filter(label=label, decision=decision)["amount"].sum())
+        for label, decision in ((1, 0), (1, 1), (0, 1))
+    )
     text = read(page).text
     assert f"amount: {caught:,.0f} of the {caught + missed:,.0f} in the positives is caught" in text
-    assert f" %), {missed:,.0f} is missed; {sums[0, 1]:,.0f} is in false alarms." in text
+    assert f" %), {missed:,.0f} is missed; {alarms:,.0f} is in false alarms." in text
     write(amounts.with_columns(amount=pl.lit(-1.0)), rows)
     assert invoke(*judge).code == 0
     assert "amount is not summed: " in read(page).text
@@ -153,27 +172,26 @@ def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     assert ck.report(rows, boundary=model, top=0.1).encode() == page.read_bytes()
 
 
-def test_names_are_shown_and_never_obeyed(tmp_path: Path, invoke: Invoke) -> None:
+def test_names_are_shown_and_never_obeyed(reported: Reported) -> None:
     names = [HOSTILE, "\"><img src='http://example.invalid/x'>", "&amp;", "\u202eevil"]
+    names.append("C:\\new\\q\\g<1>")
     truth = np.linspace(0.01, 0.99, 300)
-    columns = {name: truth ** (1 + place) for place, name in enumerate(names)}
-    frame = pl.DataFrame(
-        {
-            **columns,
-            "label": (np.arange(300) * 7919 % 300 < truth * 300).astype(int),
-            "by<b>": ["</td><script>", "</style>", "fine"] * 100,
-        }
+    frame = pl.DataFrame({name: truth ** (1 + place) for place, name in enumerate(names)})
+    frame = frame.with_columns(
+        pl.Series("label", np.arange(300) * 7919 % 300 < truth * 300).cast(pl.Int64),
+        pl.Series("by<b>", ["</td><script>", "</style>", "fine"] * 100),
     )
-    rows, page = write(frame, tmp_path / "<i>rows.parquet"), tmp_path / "report.html"
     scores = [word for name in names for word in ("--score", name)]
-    done = invoke(
-        *("evaluate", rows, *scores, "--by", "by<b>", "--min-rows", 10, "--metrics", "auc,ece"),
-        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
-    )
-    assert done.code == 0, done.stderr
-    reader = read(page)
-    for name in (*names, "by<b>:</td><script>", "<i>rows.parquet"):
+    reader = reported(frame, *scores, "--by by<b> --min-rows 10 --metrics auc,ece")
+    for name in (*names, "by<b>:</td><script>"):
         assert name in reader.text
+    assert any(f"{names[-1]}: ece" in label for label in labels(reader))
+
+
+def test_the_name_of_a_file_is_escaped(tmp_path: Path, invoke: Invoke) -> None:
+    rows, page = write(simulate(100), tmp_path / "<i>rows.parquet"), tmp_path / "report.html"
+    invoke("evaluate", rows, "--report", page, "-q -o /dev/null").succeeded()
+    assert "<i>rows.parquet" in read(page).text
 
 
 def test_what_html_cannot_write_is_replaced() -> None:
@@ -189,26 +207,14 @@ def test_numbers_have_four_digits_and_a_true_minus() -> None:
 
 
 @pytest.mark.usefixtures("plain")
-@pytest.mark.parametrize("counts", [[], ["--counts", "count_*"]])
-def test_classes_and_votes_have_a_page_as_well(
-    counts: list[str], tmp_path: Path, invoke: Invoke
-) -> None:
-    rows, page = tmp_path / "votes.parquet", tmp_path / "report.html"
-    frame = invoke("simulate", "raters", "--rows", 200, "-q", "-o", rows).result()
-    classes = sum(name.startswith("prob_") for name in frame.columns)
-    frame = frame.with_columns(
-        label=(pl.int_range(pl.len()) % classes).cast(pl.String),
-        rival_0=pl.col("prob_0"),
-        part=pl.when(pl.int_range(pl.len()) < 120).then(pl.lit("a")).otherwise(pl.lit("b")),
+@pytest.mark.parametrize("judged", ["--counts count_*", "--label label"])
+def test_classes_and_votes_have_a_page_as_well(judged: str, reported: Reported) -> None:
+    place = pl.int_range(pl.len())
+    frame = ck.simulate_raters(200, seed=1).with_columns(
+        label=(place % 2).cast(pl.String),
+        part=pl.when(place < 120).then(pl.lit("a")).otherwise(pl.lit("b")),
     )
-    frame.write_parquet(rows)
-    told = counts or ["--label", "label"]
-    done = invoke(
-        *("evaluate", rows, "--probs", "prob_*", *told, "--by", "part", "--min-rows", 5),
-        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
-    )
-    assert done.code == 0, done.stderr
-    reader = read(page)
+    reader = reported(frame, "--probs prob_*", judged, "--by part --min-rows 5")
     assert "prob_* at a glance" in reader.headings
     assert "part:b" in reader.text
 
@@ -219,9 +225,7 @@ def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
         score=pl.when(pl.int_range(pl.len()) < 7).then(None).otherwise(pl.col("score"))
     )
     rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
-    done = invoke(
-        "evaluate", rows, "--on-missing drop --report", page, "-o", tmp_path / "metrics.json"
-    )
+    done = invoke("evaluate", rows, "--on-missing drop --report", page, "-o", tmp_path / "m.json")
     assert done.code == 0
     assert "What to know about the data" in read(page).headings
     warned = next(line for line in done.stderr.splitlines() if line.startswith("Warning: "))
@@ -233,55 +237,29 @@ def test_without_matplotlib_page_and_terminal_say_how_to_have_pictures(
     rows: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
     page = tmp_path / "report.html"
-    done = invoke("evaluate", rows, "--report", page, "-o", tmp_path / "m.json")
+    done = invoke("evaluate", rows, "--report", page, "-o /dev/null")
     assert done.code == 0
     reader = read(page)
-    assert "svg" not in [tag for tag, _ in reader.tags]
+    assert labels(reader) == []
     for text in (reader.text, " ".join(done.stderr.split())):
         assert "pip install 'calibkit[plot]'" in text
 
 
-def test_names_with_backslashes_stand_as_they_are(tmp_path: Path, invoke: Invoke) -> None:
-    name = "C:\\new\\q\\g<1>"
-    rows, page = (
-        write(simulate(100).rename({"score": name}), tmp_path / "r.parquet"),
-        tmp_path / "r.html",
-    )
-    done = invoke("evaluate", rows, "--score", name, "-q --report", page, "-o", tmp_path / "m.json")
-    assert done.code == 0, done.stderr
-    labels = [str(own["aria-label"]) for tag, own in read(page).tags if tag == "svg"]
-    assert any(f"{name}: ece" in label for label in labels)
-
-
-def test_another_prevalence_has_no_pictures_of_precision(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    page = tmp_path / "report.html"
-    line = ("evaluate", rows, "--prevalence 0.05 --threshold 0.5 -q --report", page)
-    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
-    reader = read(page)
-    shown = [str(own["aria-label"]).split(" (")[0] for tag, own in reader.tags if tag == "svg"]
+def test_another_prevalence_has_no_pictures_of_precision(reported: Reported) -> None:
+    reader = reported(simulate(400), "--prevalence 0.05 --threshold 0.5")
+    shown = [label.split(" (")[0] for label in labels(reader)]
     assert [one for one in shown if "recision" in one or "hreshold" in one] == []
     assert "Pictures of precision are left out" in reader.text
 
 
-def test_few_slices_of_many_are_all_drawn(tmp_path: Path, invoke: Invoke) -> None:
-    names = [f"small {k}" for k in range(50)] + ["a", "b"] * 150
-    rows = write(simulate(350).with_columns(site=pl.Series(names)), tmp_path / "rows.parquet")
-    page = tmp_path / "report.html"
-    line = ("evaluate", rows, "--by site --min-rows 100 -q --report", page)
-    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
-    assert "are drawn" not in page.read_text()
-
-
-def test_slices_are_drawn_with_their_intervals(tmp_path: Path, invoke: Invoke) -> None:
+def test_slices_are_drawn_with_their_intervals(reported: Reported) -> None:
     frame = simulate(400).with_columns(site=pl.Series(["north", "south", "west", "east"] * 100))
-    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
-    line = ("evaluate", rows, "--by site -q --report", page, "-o", tmp_path / "metrics.json")
-    assert invoke(*line).code == 0
-    labels = [str(own["aria-label"]) for tag, own in read(page).tags if tag == "svg"]
-    assert labels[-1] == "auc of score in each slice; the dashed line is that of all rows."
-    assert len(labels) == len(set(labels))
+    shown = labels(reported(frame, "--by site"))
+    assert shown[-1] == "auc of score in each slice; the dashed line is that of all rows."
+    assert len(shown) == len(set(shown))
+    names = [f"small {k}" for k in range(50)] + ["a", "b"] * 150
+    few = reported(simulate(350).with_columns(site=pl.Series(names)), "--by site --min-rows 100")
+    assert "are drawn" not in few.text  # as all that are large enough are
 
 
 def test_a_picture_of_slices_has_a_line_a_slice_as_long_as_its_interval() -> None:
@@ -298,21 +276,17 @@ def test_a_picture_of_slices_has_a_line_a_slice_as_long_as_its_interval() -> Non
 
 
 @pytest.mark.usefixtures("plain")
-def test_the_page_says_which_differences_may_be_none(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    noisy = pl.read_parquet(rows).with_columns(
+def test_the_page_says_which_differences_may_be_none(tmp_path: Path, reported: Reported) -> None:
+    noisy = simulate(400).with_columns(
         other=pl.col("score") ** 2, alike=(pl.col("score") + 1e-4).clip(0.0, 1.0)
     )
-    write(noisy, rows)
-    page, metrics = tmp_path / "report.html", tmp_path / "metrics.json"
-    given = ("--score other,alike --baseline score --metrics auc,brier,ece --report", page)
-    found = invoke("evaluate", rows, *given, "-q", "-o", metrics).result()["differences"]
+    reported(noisy, "--score other,alike --baseline score --metrics auc,brier,ece")
+    found = json.loads((tmp_path / "metrics.json").read_text())["differences"]
     pairs = ("other-score", "alike-score")
     ends = [own for pair in pairs for own in found[pair]["all"].values()]
     open_to_none = [own["low"] <= 0.0 <= own["high"] for own in ends if own["low"] is not None]
     assert set(open_to_none) == {True, False}
-    said = re.findall(">(yes|no)<", page.read_text())
+    said = re.findall(">(yes|no)<", (tmp_path / "report.html").read_text())
     assert [word == "yes" for word in said] == open_to_none
 
 
@@ -333,77 +307,42 @@ def test_every_metric_is_explained() -> None:
     assert all(meaning(name) for name in names)
 
 
-@pytest.mark.usefixtures("plain")
-def test_metrics_may_go_to_a_device_beside_the_page(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    page = tmp_path / "report.html"
-    assert invoke("evaluate", rows, "--report", page, "-q", "-o", "/dev/null").code == 0
-    assert page.is_file()
-
-
 @pytest.mark.more
 def test_matplotlib_draws_in_the_colours_of_the_page(
-    rows: Path, model: Path, tmp_path: Path, invoke: Invoke
+    model: Path, tmp_path: Path, reported: Reported
 ) -> None:
-    pytest.importorskip("matplotlib")
-    page = tmp_path / "report.html"
-    more = ("--report", page, "-q", "-o", tmp_path / "metrics.json")
-    assert invoke("evaluate", rows, "--boundary", model, *more).code == 0
-    reader = read(page)
-    assert not re.search("https?:", page.read_text())
-    labels = [attributes["aria-label"] or "" for tag, attributes in reader.tags if tag == "svg"]
+    reader = reported(simulate(400), "--boundary", model)
+    page = (tmp_path / "report.html").read_text()
+    assert not re.search("https?:", page)
     for kind in (
         "Reliability diagram (score: ece 0.",
         "Precision and recall (",
         "ROC curve (",
         "Pos",
     ):
-        assert any(label.startswith(kind) for label in labels), kind
+        assert any(label.startswith(kind) for label in labels(reader)), kind
     names = [attributes["id"] for _, attributes in reader.tags if "id" in attributes]
     assert len(names) == len(set(names))
     used = [attributes.get("xlink:href") or "" for tag, attributes in reader.tags if tag == "use"]
     assert {name.removeprefix("#") for name in used} <= set(names)
-    assert not re.search("#1a1a1a|#ffffff(?!;)", page.read_text().partition("</style>")[2])
+    assert not re.search("#1a1a1a|#ffffff(?!;)", page.partition("</style>")[2])
 
 
-def test_scores_that_allow_no_picture_have_a_page_without(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_scores_that_allow_no_picture_have_a_page_without(reported: Reported) -> None:
     frame = simulate(200).with_columns(label=pl.lit(0), score=pl.col("score") * 9 - 20)
-    page = tmp_path / "report.html"
-    done = invoke(
-        *("evaluate", write(frame, tmp_path / "negative.parquet"), "--scale", "raw"),
-        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
-    )
-    assert done.code == 0, done.stderr
-    assert "svg" not in [tag for tag, _ in read(page).tags]
+    assert labels(reported(frame, "--scale raw")) == []
 
 
-def test_rows_that_do_not_fit_have_a_page_all_the_same(tmp_path: Path, invoke: Invoke) -> None:
-    pytest.importorskip("matplotlib")
-    frame = simulate(300).with_columns(score=pl.col("score").round(3))
-    rows = write(pl.concat([frame] * 250), tmp_path / "rows.parquet")
-    page = tmp_path / "report.html"
-    done = invoke(
-        *("evaluate", rows, "--memory", "1MB", "--no-intervals", "--metrics", "auc,ece"),
-        *("--report", page, "-q", "-o", tmp_path / "metrics.json"),
-    )
-    assert done.code == 0, done.stderr
-    reader = read(page)
-    labels = [attributes.get("aria-label") or "" for tag, attributes in reader.tags if tag == "svg"]
-    assert [label.partition(" (")[0] for label in labels] == ["Reliability diagram"]
+def test_rows_that_do_not_fit_have_a_page_all_the_same(reported: Reported) -> None:
+    frame = pl.concat([simulate(300).with_columns(pl.col("score").round(3))] * 250)
+    reader = reported(frame, "--memory 1MB --no-intervals --metrics auc,ece")
+    assert [label.partition(" (")[0] for label in labels(reader)] == ["Reliability diagram"]
     assert "do not fit into the memory given" in reader.text
 
 
 @pytest.mark.more
-def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, invoke: Invoke) -> None:
+def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, reported: Reported) -> None:
     frame = simulate(600).with_columns(shop=pl.int_range(pl.len()) % 150)
-    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
-    done = invoke(
-        *("evaluate", rows, "--by", "shop", "--min-rows", 1, "--metrics", "count,ece"),
-        *("--no-intervals", "--report", page, "-q", "-o", tmp_path / "metrics.json"),
-    )
-    assert done.code == 0, done.stderr
-    assert "of the first 100; metrics.json has 50 more" in read(page).text
-    assert page.stat().st_size < 500_000
+    reader = reported(frame, "--by shop --min-rows 1 --metrics count,ece --no-intervals")
+    assert "of the first 100; metrics.json has 50 more" in reader.text
+    assert (tmp_path / "report.html").stat().st_size < 500_000

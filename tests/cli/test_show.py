@@ -35,27 +35,7 @@ def fit(tmp_path: Path) -> Callable[..., Path]:
 Fit = Callable[..., Path]
 
 
-def test_levels_thresholds_rows_and_what_to_expect(fit: Fit, invoke: Invoke) -> None:
-    model = fit()
-    content = json.loads(model.read_text())
-    done = invoke("show", model)
-    assert (done.code, done.stderr) == (0, "")
-    text = done.stdout.decode()
-    first = text.splitlines()[0]
-    checked = content["fit"]["cross_validated"]
-    assert "new data" in first
-    assert f"{checked['precision']:.4f}" in first
-    assert "guarantee" in first
-    for threshold in content["score_thresholds"]:
-        assert f"score >= {threshold}" in text
-    for edge in content["uncertainty_edges"]:
-        assert f"{edge:.6g}" in text
-    for word in ("200", "fitting rows", "single threshold", "cross-validated (5 folds)"):
-        assert word in text
-    assert "\x1b" not in text
-
-
-def test_never_and_always(fit: Fit, invoke: Invoke) -> None:
+def test_levels_that_select_nothing_and_all(fit: Fit, invoke: Invoke) -> None:
     model = fit()
     content = json.loads(model.read_text())
     model.write_text(json.dumps({**content, "score_thresholds": [None, "-inf", 0.5]}))
@@ -64,20 +44,13 @@ def test_never_and_always(fit: Fit, invoke: Invoke) -> None:
         assert word in text
 
 
-def test_json_is_the_model(fit: Fit, invoke: Invoke) -> None:
-    model = fit()
-    assert invoke("show", model, "--json").stdout == model.read_bytes()
-
-
-def test_a_model_on_standard_input(fit: Fit, command: Callable[..., Any]) -> None:
-    model = fit()
-    done = command("show", "-", "--json", input=model.read_bytes())
-    assert (done.returncode, done.stdout) == (0, model.read_bytes())
-
-
-def test_models_of_any_layout_are_read(fit: Fit, invoke: Invoke) -> None:
+def test_json_is_the_model_whatever_its_layout(
+    fit: Fit, invoke: Invoke, command: Callable[..., Any]
+) -> None:
     model = fit()
     canonical = model.read_bytes()
+    assert invoke("show", model, "--json").stdout == canonical
+    assert command("show", "-", "--json", input=canonical).stdout == canonical
     content = json.loads(canonical)
     model.write_text(json.dumps(dict(reversed(content.items())), indent=None))
     assert invoke("show", model, "--json").stdout == canonical
@@ -86,16 +59,16 @@ def test_models_of_any_layout_are_read(fit: Fit, invoke: Invoke) -> None:
     assert invoke("show", model).code == 0
 
 
-def test_the_schema_of_an_unknown_kind(invoke: Invoke) -> None:
-    unknown = invoke("show", "--schema", "bondary")
-    assert (unknown.code, unknown.stdout) == (2, b"")
-    for word in ("'bondary'", "boundary", "did you mean"):
-        assert word in unknown.stderr
-
-
-@pytest.mark.parametrize("given", [[], ["model.json", "--schema", "boundary"]])
-def test_a_model_or_a_kind(given: list[str], invoke: Invoke) -> None:
-    invoke("show", *given).refused(2, "--schema")
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("--schema bondary", ("'bondary'", "boundary", "did you mean")),
+        ("", ("--schema",)),
+        ("model.json --schema boundary", ("--schema",)),
+    ],
+)
+def test_a_model_or_a_known_kind(given: str, words: tuple[str, ...], invoke: Invoke) -> None:
+    invoke("show", *given.split()).refused(2, *words)
 
 
 def _models() -> dict[str, Callable[[], ck.Model]]:
@@ -150,15 +123,20 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "dumb")
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.usefixtures("terminal")
 def test_every_kind_fits_one_screen(
     columns: int, models: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", str(columns))
-    monkeypatch.setenv("NO_COLOR", "1")
-    monkeypatch.setenv("TERM", "dumb")
     for path in sorted(models.glob("*.json")):
         done = invoke("show", path)
         assert (done.code, done.stderr) == (0, ""), path.stem
@@ -204,11 +182,10 @@ def test_levels_give_way_to_candidates(candidates: int, most: int, models: Path)
 
 
 @pytest.mark.parametrize(("method", "most"), [("isotonic", 3), ("platt", 5)])
+@pytest.mark.usefixtures("terminal")
 def test_of_many_segments_some_are_shown_fewer_beside_steps(
-    method: str, most: int, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    method: str, most: int, tmp_path: Path, invoke: Invoke
 ) -> None:
-    monkeypatch.setattr("calibkit_cli.console._is_terminal", lambda stream: True)
-    monkeypatch.setenv("TERM", "dumb")
     sites = pl.Series([f"site-{place}" for place in range(8)] * 100)
     rows = write(simulate(800).with_columns(site=sites), tmp_path / "rows.parquet")
     model = make(tmp_path / "m.json", "calibrate", rows, "--by site --method", method)
@@ -218,24 +195,26 @@ def test_of_many_segments_some_are_shown_fewer_beside_steps(
 
 
 def test_a_pipe_and_a_summary_have_all(tmp_path: Path, invoke: Invoke) -> None:
-    rows, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "model.json"
-    fit = ("calibrate", rows, "--method", "histogram", "--bins", 60, "-q", "-o", model)
-    assert invoke(*fit).code == 0
+    rows = write(simulate(600), tmp_path / "rows.parquet")
+    model = make(tmp_path / "m.json", "calibrate", rows, "--method histogram --bins 60")
     shown = invoke("show", model).stdout.decode()
     assert len(shown.splitlines()) > 40
     for text in (shown, load(model).summary()):
         assert "more steps" not in text
 
 
+def uniform(rows: int, delta: float) -> float:
+    """Return how far any threshold's rates may lie from those of the fitting rows."""
+    return math.sqrt(8 / rows * math.log(32 * (2 * rows + 1) / delta))
+
+
 def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -> None:
     model = fit()
-    shown = invoke("show", model, "--bounds")
-    assert shown.code == 0
+    shown = invoke("show", model, "--bounds").stdout.decode()
     rows = json.loads(model.read_bytes())["fit"]["rows"]
     for delta in (0.1, 0.05, 0.01):
-        deviation = math.sqrt(8 / rows * math.log(32 * (2 * rows + 1) / delta))
-        assert f"{deviation:.4g}"[:5] in shown.stdout.decode()
-    assert f"{rows:,} rows" in shown.stdout.decode()
+        assert f"{uniform(rows, delta):.4g}"[:5] in shown
+    assert f"{rows:,} rows" in shown
 
 
 def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: Invoke) -> None:
@@ -244,18 +223,15 @@ def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: 
     rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
     tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
     wide = 4 * positives / rows + selected  # fbeta:2 = 5 tp / wide
-    inner, outer = (
-        5 / wide - 25 * tp / wide**2,
-        5 * tp / wide**2,
-    )  # tp, fp; fn moves 4 times as much
+    # By tp and by fp; fn moves 4 times as much.
+    inner, outer = 5 / wide - 25 * tp / wide**2, 5 * tp / wide**2
     slope = abs(inner) + outer + 4 * outer
-    deviation = math.sqrt(8 / rows * math.log(32 * (2 * rows + 1) / 0.05))
     shown = invoke("show", model, "--bounds").stdout.decode()
-    assert f"{2 * slope * deviation:.6g}" in shown
+    assert f"{2 * slope * uniform(rows, 0.05):.6g}" in shown
     assert "regret of fbeta:2" in shown
     other = tmp_path / "other.json"  # with a bound, and with several thresholds
     for goal in ("--precision 0.6", "--maximize fbeta:2 --by weight"):
-        assert invoke("boundary", calib, goal, "--method", "st", "-o", other).code == 0
+        make(other, "boundary", calib, goal, "--method st")
         assert "regret" not in invoke("show", other, "--bounds").stdout.decode()
 
 

@@ -17,26 +17,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.watch.bets import Promise
 from calibkit.methods.watch.state import MAGIC, VERSION, Night, Shard, WatchState
 from calibkit.methods.watch.watch import judge
-from calibkit.options.plot import (
-    AucLiftOptions,
-    BiasOptions,
-    CostCurveOptions,
-    DecisionCurveOptions,
-    DisagreementOptions,
-    DispersionOptions,
-    EceAtOptions,
-    HeatmapOptions,
-    PlotOptions,
-    PositivityOptions,
-    PrecisionRecallOptions,
-    RecallGainOptions,
-    RegionsOptions,
-    ReliabilityOptions,
-    RiskCoverageOptions,
-    RocOptions,
-    ThresholdOptions,
-    WatchPlotOptions,
-)
+from calibkit.options.plot import KINDS
 from calibkit.reports import plots
 from calibkit.reports.style import Points
 
@@ -84,15 +65,8 @@ def many() -> pl.DataFrame:
 @cache
 def leaves(recall: float | None = None) -> BoundaryModel:
     """Return a boundary over leaves of uncertainties of `many`, with a recall a three-way one."""
-    return ck.fit_boundary(
-        many(),
-        precision=0.75,
-        recall=recall,
-        uncertainty=["uncertainty", "other", "run"],
-        method="exact",
-        uncertainty_bins=3,
-        folds=0,
-    )
+    drawn: dict[str, Any] = {"uncertainty": ["uncertainty", "other", "run"], "uncertainty_bins": 3}
+    return ck.fit_boundary(many(), precision=0.75, recall=recall, method="exact", folds=0, **drawn)
 
 
 def new_state(
@@ -105,19 +79,13 @@ def new_state(
 
 def watched() -> pl.DataFrame:
     """Return forty nights of a watch, whose precision falls after the thirtieth."""
-    state = new_state(
-        "0" * 16,
-        [Promise("precision", 0.7), Promise("recall", 0.3)],
-        0.95,
-        calendar="date",
-    )
+    promises = [Promise("precision", 0.7), Promise("recall", 0.3)]
+    state = new_state("0" * 16, promises, 0.95, calendar="date")
     draw = np.random.default_rng(8)
     nights = []
     for day in range(40):
-        hits, missed = (
-            int(draw.binomial(60, 0.75 if day < 30 else 0.5)),
-            int(draw.binomial(150, 0.5)),
-        )
+        hits = int(draw.binomial(60, 0.75 if day < 30 else 0.5))
+        missed = int(draw.binomial(150, 0.5))
         shard = Shard(f"{day:016x}", 210)
         cells = ((0.0, 150 - missed, missed), (1.0, 60 - hits, hits))
         nights.append(Night(str(date(2026, 11, 1) + timedelta(day)), cells, (shard,)))
@@ -129,28 +97,27 @@ JUDGED: dict[str, Any] = {"probs": ("a_*", "b_*"), "counts": "count_*", "alpha0"
 
 BOTH = ("score", "other")
 
-#: Of each kind: the rows, and what to show of them.
-SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], PlotOptions]] = {
-    "reliability": (scored, ReliabilityOptions(scores=BOTH)),
-    "precision-recall": (scored, PrecisionRecallOptions(scores=BOTH)),
-    "roc": (scored, RocOptions(scores=BOTH)),
-    "decision-curve": (scored, DecisionCurveOptions(scores=BOTH)),
-    "cost-curve": (scored, CostCurveOptions(scores=BOTH)),
-    "risk-coverage": (scored, RiskCoverageOptions(scores=BOTH)),
-    "threshold": (scored, ThresholdOptions(threshold=0.4)),
-    "positivity": (scored, PositivityOptions(score_bins=4)),
-    "heatmap": (scored, HeatmapOptions(uncertainty_bins=4, score_bins=5)),
-    "regions": (many, RegionsOptions(boundary=leaves(), uncertainty=["run", "uncertainty"])),
-    "recall-gain": (scored, RecallGainOptions(method="exact", precision=[0.6, 0.75])),
-    "ece-at": (scored, EceAtOptions(scores=BOTH, score_bins=4)),
+#: Of each kind: the rows, and the options of what to show of them.
+SHOWN: dict[str, tuple[Callable[[], pl.DataFrame], dict[str, Any]]] = {
+    **{
+        kind: (scored, {"scores": BOTH})
+        for kind in ("reliability", "precision-recall", "roc", "decision-curve", "cost-curve")
+    },
+    "risk-coverage": (scored, {"scores": BOTH}),
+    "threshold": (scored, {"threshold": 0.4}),
+    "positivity": (scored, {"score_bins": 4}),
+    "heatmap": (scored, {"uncertainty_bins": 4, "score_bins": 5}),
+    "regions": (many, {"boundary": leaves(), "uncertainty": ["run", "uncertainty"]}),
+    "recall-gain": (scored, {"method": "exact", "precision": [0.6, 0.75]}),
+    "ece-at": (scored, {"scores": BOTH, "score_bins": 4}),
     "bias": (
         scored,
-        BiasOptions(scores=BOTH, top=[0.1, 0.3, 1], bin_strategy="equal-width", intervals=False),
+        {"scores": BOTH, "top": [0.1, 0.3, 1], "bin_strategy": "equal-width", "intervals": False},
     ),
-    "dispersion": (voted, DispersionOptions(**JUDGED)),
-    "disagreement": (voted, DisagreementOptions(**JUDGED)),
-    "watch": (watched, WatchPlotOptions()),
-    "auc-lift": (scored, AucLiftOptions(scores=BOTH, by="run", min_rows=1, intervals=False)),
+    "dispersion": (voted, JUDGED),
+    "disagreement": (voted, JUDGED),
+    "watch": (watched, {}),
+    "auc-lift": (scored, {"scores": BOTH, "by": "run", "min_rows": 1, "intervals": False}),
 }
 
 
@@ -159,11 +126,23 @@ def source_of(frame: pl.DataFrame) -> Source:
     return Source.from_frame(frame)
 
 
+def points(kind: str, rows: pl.DataFrame | Source | None = None, **options: Any) -> Points:
+    """Return the points of a kind with options, of the rows of `scored` where none are given."""
+    rows = scored() if rows is None else rows
+    source = source_of(rows) if isinstance(rows, pl.DataFrame) else rows
+    return plots.points(source, KINDS[kind](**options))
+
+
 @cache
 def points_of(kind: str) -> Points:
     """Return the points of a kind."""
     rows, options = SHOWN[kind]
-    return plots.points(source_of(rows()), options)
+    return points(kind, rows(), **options)
+
+
+def rows_of(name: str = "score") -> list[tuple[float, int]]:
+    """Return a score and the label of each row of `scored`."""
+    return list(scored().select(name, "label").iter_rows())
 
 
 def faults(figure: Any) -> list[str]:

@@ -25,19 +25,14 @@ def rows(seed: int, size: int = 60) -> pl.DataFrame:
     )
 
 
+EACH = {"by": "g", "bound": "each"}
+VALUE = {"fpr": 0.3, "value": "amount", "prevalence": 0.1, "method": "exact"}
 FITS: dict[str, dict[str, Any]] = {
-    "stochastic, each": {"precision": 0.6, "method": "stochastic", "by": "g", "bound": "each"},
-    "value, prevalence": {"fpr": 0.3, "value": "amount", "prevalence": 0.1, "method": "exact"},
-    "value, prevalence, each": {
-        "fpr": 0.3,
-        "value": "amount",
-        "prevalence": 0.1,
-        "method": "exact",
-        "by": "g",
-        "bound": "each",
-    },
+    "stochastic, each": {"precision": 0.6, "method": "stochastic", **EACH},
+    "value, prevalence": VALUE,
+    "value, prevalence, each": VALUE | EACH,
     "prevalence, segments": {"precision": 0.1, "prevalence": 0.1, "method": "exact", "by": "g"},
-    "prevalence, each": {"fpr": 0.5, "prevalence": 0.1, "method": "st", "by": "g", "bound": "each"},
+    "prevalence, each": {"fpr": 0.5, "prevalence": 0.1, "method": "st", **EACH},
     "a surface of the score alone": {"recall": 0.6, "method": "logistic"},
     "a surface of single scores": {"fpr": 0.4, "method": "logistic"},
 }
@@ -53,11 +48,10 @@ def test_figures_of_the_fit_are_those_of_a_test_on_its_rows(name: str, seed: int
     turned = ck.fit_boundary(frame.reverse(), test=frame.reverse(), **options)
     assert model.to_json() == turned.to_json()
     assert model.fit.test is not None
-    near(model.fit.in_sample, model.fit.test)
     segments = list(model.groups.values()) if model.groups else []
-    for segment in segments:
-        if segment.fit.test is not None:
-            near(segment.fit.in_sample, segment.fit.test)
+    for one in (model, *segments):
+        if one.fit.test is not None:
+            near(one.fit.in_sample, one.fit.test)
     if segments:
         selected = sum(one.fit.in_sample.selected for one in segments)
         assert model.fit.in_sample.selected == pytest.approx(selected)
@@ -89,19 +83,13 @@ def test_a_grid_whose_lowest_bin_is_empty_fits_as_its_rows_do(order: str, share:
 def test_logits_that_float32_holds_are_worth_the_same(method: str) -> None:
     score = np.array([-3, -1, 0, 1, 2, 3, -2, 1, 2, 0.5] * 10)
     label = [0, 0, 1, 1, 1, 1, 0, 0, 1, 1] * 10
-    maps = [
-        ck.fit_calibrator(score=own, label=label, method=method, scale="logit", clip=0)
-        for own in (score, score.astype(np.float32))
-    ]
-    wide, narrow = (
-        one.apply(score=own) for one, own in zip(maps, (score, score.astype("f4")), strict=True)
-    )
-    assert wide.tolist() == narrow.tolist()
-    judged = [
-        ck.evaluate(scores=own, label=label, scale="logit", intervals=False).metrics
-        for own in (score, score.astype(np.float32))
-    ]
-    assert judged[0] == judged[1]
+    found = []
+    for own in (score, score.astype(np.float32)):
+        asked: dict[str, Any] = {"label": label, "scale": "logit"}
+        model = ck.fit_calibrator(score=own, method=method, clip=0, **asked)
+        judged = ck.evaluate(scores=own, intervals=False, **asked).metrics
+        found.append((model.apply(score=own).tolist(), judged))
+    assert found[0] == found[1]
 
 
 def test_intervals_of_groups_with_any_weights_do_not_depend_on_the_order() -> None:
@@ -120,12 +108,9 @@ def test_intervals_of_groups_with_any_weights_do_not_depend_on_the_order() -> No
 @pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
 def test_segments_count_positives_as_their_weights_do() -> None:
     frame = rows(4, 200)
-    options: dict[str, Any] = {"method": "st", "by": "g", "bound": "each", "folds": 0}
-    twice = pl.concat([frame, frame])
-    written = ck.fit_boundary(twice, precision=0.4, **options)
-    weighed = ck.fit_boundary(
-        frame.with_columns(weight=2), precision=0.4, weight="weight", **options
-    )
+    options: dict[str, Any] = {"precision": 0.4, "method": "st", "folds": 0, **EACH}
+    written = ck.fit_boundary(pl.concat([frame, frame]), **options)
+    weighed = ck.fit_boundary(frame.with_columns(weight=2), weight="weight", **options)
     assert written.groups and weighed.groups
     assert list(written.groups) == list(weighed.groups)
 
@@ -137,16 +122,8 @@ def weighed_rows(scale: float) -> pl.DataFrame:
     return rows(6, 300).with_columns(weight=weight, u=pl.col("uncertainty") % 7 / 7, label=likely)
 
 
-DRAWN = {
-    "ece",
-    "ace",
-    "mce",
-    "ece_debiased",
-    "smooth_ece",
-    "miscalibration",
-    "discrimination",
-    "pr_auc",
-}
+DRAWN = {"ece", "ace", "mce", "ece_debiased", "smooth_ece", "miscalibration", "discrimination"}
+DRAWN |= {"pr_auc"}
 
 SAMPLING: dict[str, Any] = {"weight": "weight", "weight_kind": "sampling"}
 
@@ -162,11 +139,11 @@ def test_sampling_weights_may_have_any_scale(scale: float, groups: str | None) -
             value = other.metrics["score"][part][name]
             assert values[name] == pytest.approx(value, abs=2e-6), (part, name)
         for name, ends in one.intervals["score"][part].items():
-            found = other.intervals["score"][part][name]
             if scale == 0.001 and name in DRAWN:  # weights are rounded: other numbers are drawn
                 continue
-            assert ends.low == pytest.approx(found.low, abs=1e-9), (part, name)
-            assert ends.high == pytest.approx(found.high, abs=1e-9), (part, name)
+            found = other.intervals["score"][part][name]
+            near = pytest.approx((found.low, found.high), abs=1e-9)
+            assert (ends.low, ends.high) == near, (part, name)
 
 
 @pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
@@ -201,12 +178,10 @@ def test_segments_have_as_many_rows_as_their_weights_say() -> None:
     written = pl.concat([frame] * 5)
     least = int(written["g"].value_counts()["count"].min()) + 1  # type: ignore[arg-type]
     for asked in (least, least - 1):
-        weighed = ck.evaluate(frame, by="g", weight="weight", min_rows=asked, intervals=False)
-        counted = ck.evaluate(written, by="g", min_rows=asked, intervals=False)
-        nulls = [
-            {part: values["auc"] is None for part, values in one.metrics["score"].items()}
-            for one in (weighed, counted)
-        ]
+        nulls = []
+        for rows_, weight in ((frame, "weight"), (written, None)):
+            found = ck.evaluate(rows_, by="g", weight=weight, min_rows=asked, intervals=False)
+            nulls.append({part: own["auc"] is None for part, own in found.metrics["score"].items()})
         assert nulls[0] == nulls[1]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -12,14 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.measures.decisions import COST, NET_BENEFIT, THRESHOLDS, Flagged, curve
-from calibkit.options.plot import CostCurveOptions, DecisionCurveOptions, RiskCoverageOptions
-from calibkit.reports import plots
 from calibkit.reports.curves import aurc
-from tests.library.pictures import points_of, scored, source_of
-
-
-def rows_of(name: str = "score") -> list[tuple[float, int]]:
-    return list(scored().select(name, "label").iter_rows())
+from tests.library.pictures import points, points_of, rows_of, scored
 
 
 @pytest.mark.parametrize("name", ["score", "other"])
@@ -29,45 +22,39 @@ def test_every_threshold_is_counted_out(name: str) -> None:
         points_of(kind).table.filter(model=name) for kind in ("decision-curve", "cost-curve")
     )
     assert benefit["threshold"].to_list() == [k / 100 for k in range(1, 100)]
-    for place, t in enumerate(benefit["threshold"].to_list()):
+    for t, gain, lost in zip(
+        benefit["threshold"], benefit["net_benefit"], cost["cost"], strict=True
+    ):
         hits = sum(label for score, label in rows if score >= t)
         alarms = sum(1 - label for score, label in rows if score >= t)
         missed = sum(label for score, label in rows if score < t)
-        expected = (hits - alarms * t / (1 - t)) / len(rows)
-        assert benefit["net_benefit"][place] == pytest.approx(expected, abs=1e-12)
-        expected = (t * alarms + (1 - t) * missed) / len(rows)
-        assert cost["cost"][place] == pytest.approx(expected, abs=1e-12)
+        assert gain == pytest.approx((hits - alarms * t / (1 - t)) / len(rows), abs=1e-12)
+        assert lost == pytest.approx((t * alarms + (1 - t) * missed) / len(rows), abs=1e-12)
 
 
 def test_flagging_all_and_none() -> None:
     rate = np.mean([label for _, label in rows_of()])
     benefit, cost = (points_of(kind).table for kind in ("decision-curve", "cost-curve"))
-    for t in (0.01, 0.3, 0.99):
-        own = {
-            (name, model): table.filter(model=model, threshold=t)[name][0]
-            for table, name in ((benefit, "net_benefit"), (cost, "cost"))
-            for model in ("all", "none")
-        }
-        assert own["net_benefit", "all"] == pytest.approx(rate - (1 - rate) * t / (1 - t))
-        assert own["net_benefit", "none"] == 0.0
-        assert own["cost", "all"] == pytest.approx(t * (1 - rate))
-        assert own["cost", "none"] == pytest.approx((1 - t) * rate)
-    for table in (benefit, cost):
-        low, value, high = (table[name] for name in ("low", table.columns[2], "high"))
+    t = np.arange(1, 100) / 100
+    for table, name, model, expected in (
+        (benefit, "net_benefit", "all", rate - (1 - rate) * t / (1 - t)),
+        (benefit, "net_benefit", "none", 0.0 * t),
+        (cost, "cost", "all", t * (1 - rate)),
+        (cost, "cost", "none", (1 - t) * rate),
+    ):
+        assert table.filter(model=model)[name].to_numpy() == pytest.approx(expected)
+        low, value, high = (table[column] for column in ("low", name, "high"))
         assert ((low <= value + 1e-12) & (value <= high + 1e-12)).all()
 
 
 def test_weights_are_rows_and_intervals_can_be_left_out() -> None:
     frame = scored().with_columns(weight=pl.int_range(pl.len()) % 3)
-    options = DecisionCurveOptions()
-    weighted = plots.points(source_of(frame), replace(options, weight="weight")).table
-    often = frame.filter(pl.col("weight") > 0).with_columns(
-        pl.col("label").repeat_by("weight"), pl.col("score").repeat_by("weight")
-    )
-    repeated = plots.points(source_of(often.explode("label", "score")), options).table
-    assert weighted["net_benefit"].to_list() == pytest.approx(repeated["net_benefit"].to_list())
-    assert weighted["low"].to_list() == pytest.approx(repeated["low"].to_list())
-    bare = plots.points(source_of(frame), CostCurveOptions(intervals=False)).table
+    weighted = points("decision-curve", frame, weight="weight").table
+    often = frame.filter(pl.col("weight") > 0).select(pl.all().repeat_by("weight").explode())
+    repeated = points("decision-curve", often).table
+    for name in ("net_benefit", "low"):
+        assert weighted[name].to_list() == pytest.approx(repeated[name].to_list())
+    bare = points("cost-curve", frame, intervals=False).table
     assert bare["low"].null_count() == bare.height
 
 
@@ -120,7 +107,7 @@ def test_long_files_have_the_same_mean_risk() -> None:
 
 
 def test_risk_is_that_of_the_surest_rows() -> None:
-    table = plots.points(source_of(scored()), RiskCoverageOptions()).table
+    table = points("risk-coverage").table
     rows = rows_of()
     for row in table.iter_rows(named=True):
         kept = [(p, y) for p, y in rows if round(max(p, 1 - p), 15) >= row["confidence"]]

@@ -37,9 +37,9 @@ from calibkit.summaries.counted import SCORE, Counter, Role
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges, rows_within
 from calibkit.summaries.states import merge_states
-from tests.cli.score_files import changed, simulate
+from tests.cli.score_files import changed, simulate, write
 
-OPTIONS = ColumnOptions()
+OPTIONS, WEIGHTED = ColumnOptions(), ColumnOptions(weight="weight")
 
 
 class Room(Memory):
@@ -254,91 +254,88 @@ def test_windows_report_what_all_rows_together_report(
     assert issubclass(whole[0], DataError)
 
 
+def in_file(frame: pl.DataFrame, folder: Path) -> Source:
+    return open_source([str(write(frame, folder / "rows.parquet"))])
+
+
 def test_dropped_rows_are_counted_over_all_windows(tmp_path: Path) -> None:
+    place = pl.col("id")
     frame = simulate(400).with_columns(
-        score=pl.when(pl.col("id") % 7 == 0).then(None).otherwise(pl.col("score"))
+        score=pl.when(place % 7 == 0).then(None).otherwise("score"),
+        label=pl.when(place < 100).then(None).otherwise("label"),
     )
-    frame = frame.with_columns(
-        label=pl.when(pl.col("id") < 100).then(None).otherwise(pl.col("label"))
-    )
-    frame.write_parquet(tmp_path / "a.parquet")
-    source = open_source([str(tmp_path / "a.parquet")])
     options = CalibrateOptions(on_missing="drop", unlabelled="drop")
+    source = in_file(frame, tmp_path)
     whole = calibration_rows(source, options)
     found = calibration_rows(source, options, Room(60))
     assert found.warnings == whole.warnings
     assert (found.rows_read, found.rows) == (whole.rows_read, whole.rows) == (400, 257)
-    nothing = frame.with_columns(score=pl.lit(None, pl.Float64))
-    nothing.write_parquet(tmp_path / "b.parquet")
-    source = open_source([str(tmp_path / "b.parquet")])
+    source = in_file(frame.with_columns(score=pl.lit(None, pl.Float64)), tmp_path)
     whole_error = failure(lambda: calibration_rows(source, options))
     assert failure(lambda: calibration_rows(source, options, Room(60))) == whole_error
 
 
 def test_what_only_all_rows_show(tmp_path: Path) -> None:
     frame = simulate(300).with_columns(weight=pl.lit(0.0), label=pl.lit("no"))
-    frame.write_parquet(tmp_path / "a.parquet")
-    source = open_source([str(tmp_path / "a.parquet")])
+    source = in_file(frame, tmp_path)
     with pytest.raises(DataError, match="weight 0"):
         calibration_rows(source, CalibrateOptions(weight="weight", positive="no"), Room(60))
     with pytest.raises(DataError, match="no row has the positive class 'yes'"):
         calibration_rows(source, CalibrateOptions(positive="yes"), Room(60))
-
-
-def test_levels_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
-    same, other = simulate(10, seed=8), simulate(200, seed=9)
-    frame = pl.concat([*[same] * 20, other])  # in this order the first rows are condensed to ten
-    models = []
-    for rows in (frame, frame.reverse(), frame.sample(fraction=1, shuffle=True, seed=3)):
-        rows.write_parquet(tmp_path / "a.parquet")
-        source = open_source([str(tmp_path / "a.parquet")])
-        models.append(boundary(source, Room(150), precision="0.4", folds=0).to_json())
-    assert models[0] == models[1] == models[2]
-
-
-def test_levels_of_rows_without_weight_are_refused(tmp_path: Path) -> None:
-    frame = simulate(300).with_columns(weight=pl.lit(0.0))
-    frame.write_parquet(tmp_path / "a.parquet")
-    source = open_source([str(tmp_path / "a.parquet")])
-    columns = ColumnOptions(weight="weight")
+    source = in_file(simulate(300).with_columns(weight=pl.lit(0.0)), tmp_path)
     options = BinOptions(weight="weight", score_bins=5)
     for memory in (None, Room(60)):
         with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows") as caught:
             grid_rows(options, within(source, memory))
         assert (caught.value.column, caught.value.rows) == ("weight", 300)
         with pytest.raises(DataError, match=r"weight 0 in (all )?300 rows"):
-            boundary(source, memory, columns=columns)
+            boundary(source, memory, columns=WEIGHTED)
 
 
-def test_large_text_files_are_parsed_in_batches(tmp_path: Path) -> None:
-    frame = simulate(3000)
-    frame.write_csv(tmp_path / "a.csv")
-    held = open_source([str(tmp_path / "a.csv")])
-    parsed = open_source([str(tmp_path / "a.csv")], Opening(memory=Room(8)))
+def test_levels_do_not_depend_on_the_order_of_rows(tmp_path: Path) -> None:
+    same, other = simulate(10, seed=8), simulate(200, seed=9)
+    frame = pl.concat([*[same] * 20, other])  # in this order the first rows are condensed to ten
+    one, two, three = (
+        boundary(in_file(rows, tmp_path), Room(150), precision="0.4", folds=0).to_json()
+        for rows in (frame, frame.reverse(), frame.sample(fraction=1, shuffle=True, seed=3))
+    )
+    assert one == two == three
+
+
+@pytest.mark.parametrize(
+    ("suffix", "dtype"), [("csv", "float64"), ("ndjson", "float64"), ("ndjson", "float32")]
+)
+def test_large_text_files_are_parsed_in_batches(suffix: str, dtype: str, tmp_path: Path) -> None:
+    path, dialect = write(simulate(3000), tmp_path / f"a.{suffix}"), Dialect(dtype=dtype)
+    if suffix == "ndjson":  # a key that first comes at the end
+        path.write_text(path.read_text() + '\n\n{"late": 1.5}\n')
+    held = open_source([str(path)], Opening(dialect=dialect))
+    parsed = open_source([str(path)], Opening(dialect=dialect, memory=Room(8)))
     assert parsed.schema == held.schema
-    assert parsed.rows == held.rows == 3000
+    assert parsed.rows == held.rows == 3000 + (suffix == "ndjson")
     assert parsed.read().equals(held.read())
     names = ["score", "id"]
     batches = [window.read(names) for window in parsed.windows(names, rows=700)]
-    assert [batch.height for batch in batches] == [700, 700, 700, 700, 200]
+    if suffix == "csv":
+        assert [batch.height for batch in batches] == [700, 700, 700, 700, 200]
     assert pl.concat(batches).equals(held.read(names))
-    late = frame.with_columns(score=pl.col("score").cast(pl.String))
-    late = pl.concat([late, late[:1].with_columns(score=pl.lit("nought"))])
-    late.write_csv(tmp_path / "late.csv")
-    assert (
-        open_source([str(tmp_path / "late.csv")], Opening(memory=Room(8))).schema["score"]
-        == pl.String
-    )
 
 
-def test_windows_number_their_rows(distinct: Source) -> None:
-    seen = 0
-    for window in distinct.windows(["score"], rows=900):
-        path, rows = window.locate([0, window.rows - 1])
-        before = sum(one.rows for one in distinct.split()[: distinct.paths.index(path)])
-        assert [row + before for row in rows] == [seen + 1, seen + window.rows]
-        seen += window.rows
-    assert seen == distinct.rows
+def test_late_values_that_large_text_files_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = simulate(3000).with_columns(pl.col("score").cast(pl.String))
+    late = pl.concat([frame, frame[:1].with_columns(score=pl.lit("nought"))])
+    path = write(late, tmp_path / "late.csv")
+    assert open_source([str(path)], Opening(memory=Room(8))).schema["score"] == pl.String
+    path = write(frame, tmp_path / "late.ndjson")
+    path.write_text(path.read_text() + "[1, 2]\n")
+    whole = failure(lambda: open_source([str(path)]))
+    assert whole[0] is DataError
+    # To say what is wrong takes no more memory either.
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda own: None if own == path else read(own))
+    assert failure(lambda: open_source([str(path)], Opening(memory=Room(8)))) == whole
 
 
 @pytest.mark.parametrize("strategy", ["equal-mass", "equal-width"])
@@ -351,41 +348,12 @@ def test_rows_that_are_counted_beside_their_reading_are_counted_alike(
 
 
 def test_a_boundary_without_uncertainties_is_read_once(tmp_path: Path) -> None:
-    simulate(3000).drop("uncertainty").write_parquet(tmp_path / "a.parquet")
-    source = open_source([str(tmp_path / "a.parquet")])
+    source = in_file(simulate(3000).drop("uncertainty"), tmp_path)
     exact, coarse = boundary(source, None), boundary(source, Room(500))
     assert isinstance(coarse.fit.resolution, Resolution)
     assert coarse.fit.resolution.uncertainty_bits is None
     assert exact.provenance == coarse.provenance
     assert exact.fit.in_sample.recall == pytest.approx(coarse.fit.in_sample.recall, abs=0.02)
-
-
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
-def test_large_json_files_are_parsed_in_batches(
-    dtype: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.ndjson"
-    simulate(3000).write_ndjson(path)
-    late = path.read_text() + '\n\n{"late": 1.5}\n'  # a key that first comes at the end
-    path.write_text(late)
-    dialect = Dialect(dtype=dtype)
-    held = open_source([str(path)], Opening(dialect=dialect))
-    parsed = open_source([str(path)], Opening(dialect=dialect, memory=Room(8)))
-    assert parsed.schema == held.schema
-    assert parsed.rows == held.rows == 3001
-    assert parsed.read().equals(held.read())
-    names = ["score", "id"]
-    batches = [window.read(names) for window in parsed.windows(names, rows=700)]
-    assert pl.concat(batches).equals(held.read(names))
-    path.write_text(late + "[1, 2]\n")
-    whole = failure(lambda: open_source([str(path)], Opening(dialect=dialect)))
-    assert whole[0] is DataError
-    # To say what is wrong takes no more memory either.
-    read = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda own: None if own == path else read(own))
-    assert (
-        failure(lambda: open_source([str(path)], Opening(dialect=dialect, memory=Room(8)))) == whole
-    )
 
 
 @pytest.mark.parametrize("name", ["marked.ndjson", "a[1]*.ndjson"])
@@ -427,25 +395,12 @@ def test_uncertainties_are_moved_down_to_edges_that_were_given(levels: int) -> N
     assert rows.uncertainty.dtype == np.float32 and float(rows.uncertainty.min()) == spread[0]
 
 
-def test_the_least_uncertainty_is_that_of_a_row_with_weight() -> None:
-    frame = simulate(3000).with_columns(
-        w=pl.when(pl.col("uncertainty") < 0.5).then(0.0).otherwise(1.0)
-    )
-    summary = score_batches.summarise_scores(
-        Source.from_frame(frame),
-        score_batches.Reading(
-            columns={
-                "score": "score",
-                "uncertainty": "uncertainty",
-                "label": "label",
-                "weight": "w",
-            },
-            read=partial(read_score_rows, options=ColumnOptions(weight="w"), uncertainty=True),
-        ),
-        Room(1000),
-    )
-    held = frame.filter(pl.col("w") > 0)["uncertainty"].min()
-    assert frame["uncertainty"].min() < held == summary.seen.lowest
+def test_levels_begin_at_a_row_with_weight() -> None:
+    weight = pl.when(pl.col("uncertainty") < 0.5).then(0.0).otherwise(1.0)
+    frame = simulate(3000).with_columns(weight=weight)
+    held = frame.filter(weight > 0)["uncertainty"].min()
+    coarse = boundary(Source.from_frame(frame), Room(1000), columns=WEIGHTED, folds=0)
+    assert frame["uncertainty"].min() < held == coarse.uncertainty_min
 
 
 @pytest.mark.parametrize("entries", [2, 100])
@@ -462,16 +417,6 @@ def test_edges_of_levels_are_among_rows_with_weight(entries: int) -> None:
     counter.add(pl.DataFrame({"uncertainty": [1.0] * 6, "weight": [1.0] * 6}))
     found = level_edges(counter.finish(), [2])  # nine rows, beside three
     assert found is not None and found[0] == [1.0]
-
-
-def test_edges_of_coarse_uncertainties_say_how_far_they_may_miss() -> None:
-    counter = Counter((Role("uncertainty", SCORE),), Limits(100, 2**13))
-    spread = np.random.default_rng(0).uniform(1.0, 5.0, 3000)
-    counter.add(pl.DataFrame({"uncertainty": spread}))
-    found = level_edges(counter.finish(), [3])
-    assert found is not None and 0.001 <= found[1] < 0.1
-    for edge, share in zip(found[0][-2:], (1 / 3, 2 / 3), strict=True):
-        assert abs(float((spread < edge).mean()) - share) <= found[1]
 
 
 def test_rows_that_have_no_room_only_at_the_end() -> None:
