@@ -12,6 +12,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from calibkit.apply import apply as applying
+from calibkit.files import sinks
 from tests.cli.score_files import decisions, margins, simulate, write
 from tests.conftest import Invoke, make
 
@@ -82,59 +84,31 @@ def change(model: Path, **fields: Any) -> Path:
 def test_thresholds_and_edges_are_inclusive_and_low_values_are_raised(
     fit: FitModel, applied: Applied
 ) -> None:
-    model = change(
-        fit(simulate()),
-        uncertainty_min=1.0,
-        uncertainty_edges=[2.0, 3.0],
-        score_thresholds=[0.25, None, "-inf"],
-    )
+    levels = {"uncertainty_min": 1.0, "score_thresholds": [0.25, None, "-inf"]}
+    model = change(fit(simulate()), uncertainty_edges=[2.0, 3.0], **levels)
     rows = pl.DataFrame(
-        [
-            (0.25, 1.0),
-            (0.25 - 1e-9, 1.0),
-            (0.25, -7.0),
-            (0.24, -7.0),
-            (0.25, np.nextafter(2.0, 0)),
-            (1.0, 2.0),
-            (1.0, np.nextafter(3.0, 0)),
-            (0.0, 3.0),
-            (0.0, 1e9),
-            (1.0, 1.0),
-            (0.0, 1.0),
-        ],
-        schema=["score", "uncertainty"],
-        orient="row",
+        {
+            "score": [0.25, 0.25 - 1e-9, 0.25, 0.24, 0.25, 1.0, 1.0, 0.0, 0.0, 1.0, 0.0],
+            "uncertainty": [
+                *(1.0, 1.0, -7.0, -7.0, np.nextafter(2.0, 0)),
+                *(2.0, np.nextafter(3.0, 0), 3.0, 1e9, 1.0, 1.0),
+            ],
+        }
     )
     found = applied(model, rows)
     assert found["decision"].to_list() == [1, 0, 1, 0, 1, 0, 0, 1, 1, 1, 0]
-    margin = found["margin"].to_list()
-    assert (margin[0], margin[2], margin[4]) == (0.0, 0.0, 0.0)
-    assert margin[1] < 0
-    assert margin[3] == pytest.approx(math.log(0.24 / 0.76) - math.log(0.25 / 0.75))
-    assert margin[5:9] == [None] * 4
-    assert margin[9:] == [math.inf, -math.inf]
+    assert found["margin"].to_list()[5:] == [None] * 4 + [math.inf, -math.inf]
     check(model, found)
-
-
-def test_edges_that_repeat_leave_a_level_without_rows(fit: FitModel, applied: Applied) -> None:
-    model = change(
-        fit(simulate()),
-        uncertainty_min=1.0,
-        uncertainty_edges=[1.0, 1.0],
-        score_thresholds=["-inf", "-inf", None],
-    )
-    rows = pl.DataFrame({"score": [1.0, 1.0], "uncertainty": [0.0, 1.0]})
-    assert applied(model, rows)["decision"].to_list() == [0, 0]
+    repeated = change(model, uncertainty_edges=[1.0, 1.0], score_thresholds=["-inf", "-inf", None])
+    assert applied(repeated, rows)["decision"].sum() == 0  # all are in the last level
 
 
 def test_the_margin_at_the_ends_of_the_scale(fit: FitModel, applied: Applied) -> None:
     model = fit(simulate(), "--method", "st")
+    both = pl.DataFrame({"score": [1.0, 0.0]})
     for threshold, expected in ((1.0, [0.0, -math.inf]), (0.0, [math.inf, 0.0])):
-        rows = applied(change(model, score_thresholds=[threshold]), simulate(2))
-        both = pl.DataFrame({"score": [1.0, 0.0]})
-        rows = applied(model, both)
+        rows = applied(change(model, score_thresholds=[threshold]), both)
         assert rows["margin"].to_list() == expected
-        assert not rows["margin"].is_nan().any()
     raw = fit(simulate(), "--method", "st", "--scale", "raw")
     rows = applied(change(raw, score_thresholds=[2.0]), pl.DataFrame({"score": [2.0, 3.5, -1.0]}))
     assert rows["margin"].to_list() == [0.0, 1.5, -3.0]
@@ -158,9 +132,9 @@ def test_values_are_rounded_to_the_dtype_of_the_fit(fit: FitModel, applied: Appl
 def test_integer_and_boolean_columns_are_numbers(fit: FitModel, applied: Applied) -> None:
     model = fit(simulate(ties=True))
     rows = pl.DataFrame({"score": [True, False], "uncertainty": [3, 0]})
-    check(model, applied(model, rows.with_columns(pl.col("score").cast(pl.Int8))))
-    whole = applied(model, rows)
-    assert whole["decision"].to_list() == decisions(json.loads(model.read_text()), rows)
+    found = [applied(model, rows.cast({"score": kind})) for kind in (pl.Int8, pl.Boolean)]
+    check(model, found[0])
+    assert found[0]["decision"].equals(found[1]["decision"])
 
 
 # Rows and columns ----------------------------------------------------------------------------
@@ -193,12 +167,6 @@ def test_keep(patterns: list[str], kept: list[str], fit: FitModel, applied: Appl
     assert rows.columns == [*kept, "decision", "margin"]
 
 
-def test_keep_that_matches_nothing(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    path = write(simulate(30), tmp_path / "a.csv")
-    done = invoke("apply", fit(simulate()), path, "--keep", "scre", "-o", tmp_path / "o.csv")
-    done.refused(2, "did you mean 'score'")
-
-
 def test_selected(fit: FitModel, applied: Applied) -> None:
     model, frame = fit(simulate()), simulate(300, seed=4)
     everything = applied(model, frame)
@@ -206,23 +174,15 @@ def test_selected(fit: FitModel, applied: Applied) -> None:
     assert alarms.columns == ["id", "decision", "margin"]
     assert 0 < alarms.height < 300
     assert alarms["id"].to_list() == everything.filter(pl.col("decision") == 1)["id"].to_list()
-
-
-def test_selected_leaves_out_rows_without_a_value(fit: FitModel, applied: Applied) -> None:
-    frame = simulate(300, seed=4)
     gaps = frame.with_columns(score=pl.when(pl.col("id") % 2 == 0).then("score"))
-    rows = applied(fit(simulate()), gaps, "--selected", "--on-missing", "null")
+    rows = applied(model, gaps, "--selected", "--on-missing", "null")
     assert rows["decision"].unique().to_list() == [1]
     assert (rows["id"] % 2 == 0).all()
+    none = applied(model, frame.with_columns(score=0.0), "--selected")
+    assert (none.height, none.columns[-2:]) == (0, ["decision", "margin"])
 
 
-def test_selecting_nothing_is_a_normal_result(fit: FitModel, applied: Applied) -> None:
-    rows = applied(fit(simulate()), simulate(20).with_columns(score=0.0), "--selected")
-    assert rows.height == 0
-    assert rows.columns[-2:] == ["decision", "margin"]
-
-
-def test_column_renames_the_decision(fit: FitModel, applied: Applied, invoke: Invoke) -> None:
+def test_column_renames_the_decision(fit: FitModel, applied: Applied) -> None:
     model = fit(simulate())
     rows = applied(model, simulate(30), "--column", "block")
     assert rows.columns[-2:] == ["block", "margin"]
@@ -238,12 +198,10 @@ def test_reruns_replace_their_columns_on_request(
     model = fit(simulate())
     once = applied(model, simulate(30))
     old = once.with_columns(decision=pl.lit("old"), margin=pl.lit(7.0))
-    clash = invoke("apply", model, write(old, tmp_path / "old.parquet"))
-    assert (clash.code, clash.stdout) == (2, b"")
+    invoke("apply", model, write(old, tmp_path / "old.parquet")).refused(2, "--overwrite-columns")
     again = applied(model, old, "--overwrite-columns")
     assert again.sort("id").select(once.columns).equals(once)
-    aside = applied(model, old, "--keep", "id")
-    assert aside.equals(once.select("id", "decision", "margin"))
+    assert applied(model, old, "--keep", "id").equals(once.select("id", "decision", "margin"))
 
 
 def test_columns_elsewhere(tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke) -> None:
@@ -251,9 +209,11 @@ def test_columns_elsewhere(tmp_path: Path, fit: FitModel, applied: Applied, invo
     moved = frame.rename({"score": "p", "uncertainty": "spread"})
     names = ["--score", "p", "--uncertainty", "spread"]
     assert applied(model, moved, *names)["decision"].equals(applied(model, frame)["decision"])
-    lacking = invoke("apply", model, write(moved, tmp_path / "m.csv"), "--json", "-o", "x.csv")
-    error = json.loads(lacking.stdout)["error"]
-    assert (lacking.code, error["column"]) == (2, "score")
+    path = write(moved, tmp_path / "m.csv")
+    lacking = invoke("apply", model, path, "--json", "-o", "x.csv")
+    assert lacking.refused(2)["column"] == "score"
+    kept = invoke("apply", model, write(frame, tmp_path / "a.csv"), "--keep", "scre")
+    kept.refused(2, "did you mean 'score'")
 
 
 def test_a_model_of_one_level_needs_no_uncertainty(
@@ -264,6 +224,8 @@ def test_a_model_of_one_level_needs_no_uncertainty(
     check(model, rows)
     done = invoke("apply", model, tmp_path / "rows.parquet", "--uncertainty", "id")
     done.refused(2, "--uncertainty")
+    for given in ("--key score", "--seed 3"):
+        invoke("apply", model, tmp_path / "rows.parquet", given).refused(2, "not stochastic")
 
 
 def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
@@ -278,36 +240,25 @@ def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
 # Outputs and summaries -----------------------------------------------------------------------
 
 
-def test_the_summary_as_json(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    model, out = fit(simulate()), tmp_path / "out.csv"
-    frame = simulate(30).with_columns(score=pl.when(pl.col("id") != 4).then("score"))
-    path = write(frame, tmp_path / "a.csv")
-    done = invoke("apply", model, path, "--on-missing", "null", "-o", out, "--json")
-    assert done.code == 0
-    said = json.loads(done.stdout)
-    assert list(said) == ["rows", "columns_added", "output", "warnings"]
-    assert (said["rows"], said["columns_added"]) == (30, ["decision", "margin"])
-    assert said["output"] == str(out)
-    assert len(said["warnings"]) == 1
-    assert "1 of 30 rows" in said["warnings"][0]
-
-
 def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    model, frame = fit(simulate()), simulate(90, seed=6)
+    model, out = fit(simulate()), tmp_path / "out"
+    frame = simulate(90, seed=6).with_columns(score=pl.when(pl.col("id") != 4).then("score"))
     for day in (1, 2):
         write(frame[day::3], tmp_path / "in" / f"day={day}" / "scores.csv")
-    done = invoke("apply", model, tmp_path / "in", "-o", f"{tmp_path}/out/", "--json")
+    line = ["apply", model, tmp_path / "in", "--on-missing", "null", "-o"]
+    done = invoke(*line, f"{out}/", "--json")
     assert done.code == 0, done.stderr
     said = json.loads(done.stdout)
-    assert (said["rows"], said["output"]) == (60, f"{tmp_path}/out/")
+    (warning,) = said.pop("warnings")
+    columns = ["decision", "margin"]
+    assert said == {"rows": 60, "columns_added": columns, "output": f"{out}/"}
+    assert "day=1/scores.csv: 1 of 30 rows" in warning
     for day in (1, 2):
-        rows = pl.read_csv(tmp_path / "out" / f"day={day}" / "scores.csv")
+        rows = pl.read_csv(out / f"day={day}" / "scores.csv")
         assert rows["id"].to_list() == list(range(day, 90, 3))
-        check(model, rows)
-    found = sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.*"))
-    assert found == ["day=1/scores.csv", "day=2/scores.csv"]
-    line = ["apply", model, tmp_path / "in", "-o", f"{tmp_path}/other/"]
-    assert invoke(*line, "--output-format", "parquet").code == 0
+        check(model, rows.drop_nulls("score"))
+    assert len(list(out.rglob("*.*"))) == 2
+    assert invoke(*line, f"{tmp_path}/other/", "--output-format", "parquet").code == 0
     assert (tmp_path / "other" / "day=1" / "scores.parquet").exists()
 
 
@@ -323,9 +274,42 @@ def test_a_folder_of_outputs_never_replaces_an_input(
     done.refused(2, "would both be written")
 
 
-def test_models_without_chance_take_no_key(tmp_path: Path, invoke: Invoke) -> None:
-    rows, model = tmp_path / "rows.parquet", tmp_path / "cal.json"
-    pl.DataFrame({"score": [0.2, 0.4, 0.6, 0.8], "label": [0, 1, 0, 1]}).write_parquet(rows)
-    assert invoke("calibrate", rows, "--method platt -q -o", model).code == 0
-    for given in ("--key score", "--seed 3"):
-        invoke("apply", model, rows, given, "-o", tmp_path / "o.csv").refused(2, "not stochastic")
+# Batches -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "_GROUP_ROWS", 2000)
+    monkeypatch.setattr(applying, "_FEWEST_ROWS", 300)
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz", "ndjson", "arrow"])
+def test_the_same_file_for_any_budget(
+    suffix: str, tmp_path: Path, fit: FitModel, invoke: Invoke, small_groups: None
+) -> None:
+    frame = simulate(5000)
+    rows, output = write(frame, tmp_path / f"rows.{suffix}"), tmp_path / f"out.{suffix}"
+    line, written = ["apply", fit(frame), rows, "-q"], []
+    for options in ([], ["--memory", "1MB"], ["--memory", "1MB", "--threads", 1]):
+        done = invoke(*line, *options, "-o", output)
+        assert (done.code, done.stdout, done.stderr) == (0, b"", "")
+        written.append(output.read_bytes())
+    assert written[0] == written[1] == written[2]
+    assert not list(tmp_path.glob(".*"))
+    if suffix == "csv":
+        assert written[0].count(b"\n") == 5001
+        assert invoke(*line, "--memory", "1MB").stdout == written[0]
+
+
+def test_nothing_is_left_where_a_late_row_is_bad(
+    tmp_path: Path, fit: FitModel, invoke: Invoke, small_groups: None
+) -> None:
+    frame = simulate(5000)
+    bad = frame.with_columns(score=pl.when(pl.col("id") < 4990).then("score"))
+    rows, output = write(bad, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
+    line = ["apply", fit(frame), rows, "--memory", "1MB", "-o", output]
+    invoke(*line).refused(3, "in 10 rows (first: rows 4991, 4992")
+    line += ["--on-missing", "null"]
+    invoke(*line, "--max-missing", "0.001").refused(3, "10 of 5000 rows lack a value")
+    invoke(*line, "--warnings", "error").refused(3)
+    assert not output.exists() and not list(tmp_path.glob(".*"))

@@ -19,33 +19,19 @@ def fit(invoke: Invoke, path: Path, *options: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("method", ["exact", "st", "stochastic"])
-@pytest.mark.parametrize(
-    "bound",
-    [
-        ("--capacity", "10"),
-        ("--capacity", "3"),
-        ("--fpr", "1"),
-        ("--precision", "0"),
-    ],
-)
+@pytest.mark.parametrize("bound", ["--capacity 10", "--capacity 3", "--fpr 1", "--precision 0"])
 def test_a_bound_that_cannot_bind_lets_all_float_weights_in(
-    bound: tuple[str, str], method: str, tmp_path: Path, invoke: Invoke
+    bound: str, method: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     rows = pl.DataFrame({"score": [0.9, 0.5, 0.1], "label": [1, 0, 1], "w": [0.3, 0.1, 0.7]})
     path = write(rows, tmp_path / "rows.parquet")
-    model = fit(invoke, path, *bound, "--method", method, "--weight", "w")
+    model = fit(invoke, path, bound, "--method", method, "--weight", "w")
     assert model["fit"]["in_sample"]["recall"] == 1.0
     assert model["fit"]["upper_bound"] == 1.0
     every = fit(invoke, path, "--recall", "1", "--method", method, "--weight", "w")
     assert every["fit"]["in_sample"]["recall"] == 1.0
-
-
-def test_a_share_that_binds_keeps_its_margin(tmp_path: Path, invoke: Invoke) -> None:
-    rows = pl.DataFrame({"score": [0.9, 0.5, 0.1], "label": [1, 0, 1], "w": [0.3, 0.1, 0.7]})
-    path = write(rows, tmp_path / "rows.parquet")
-    options = ("--method", "exact", "--weight", "w")
-    model = fit(invoke, path, "--capacity", "0.999999999", *options)
-    assert model["fit"]["in_sample"]["recall"] == pytest.approx(0.3)
+    least = fit(invoke, path, "--capacity 0.999999999 --method exact --weight w")  # which binds
+    assert least["fit"]["in_sample"]["recall"] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize("measure", ["mcc", "gmean"])
@@ -66,27 +52,22 @@ def test_measures_of_float_weights_whose_sums_are_rounded(
     assert model["fit"]["in_sample"]["objective_value"] == pytest.approx(0.0, abs=1e-12)
 
 
-@pytest.mark.parametrize("column", ["score", "uncertainty", "weight"])
-def test_unsigned_integers_that_floats_cannot_hold(
-    column: str, tmp_path: Path, invoke: Invoke
+@pytest.mark.parametrize(
+    ("column", "kind", "value"),
+    [
+        *((column, pl.UInt64, 2**53 + 1) for column in ("score", "uncertainty", "weight")),
+        *((column, pl.Int64, -(2**53) - 1) for column in ("score", "uncertainty")),
+    ],
+)
+def test_integers_that_floats_cannot_hold(
+    column: str, kind: type[pl.DataType], value: int, tmp_path: Path, invoke: Invoke
 ) -> None:
     values = {name: [1, 1, 2, 3] for name in ("score", "uncertainty", "weight")}
-    values[column] = [2**53 + 1, 1, 2, 3]
-    rows = pl.DataFrame(values, schema=dict.fromkeys(values, pl.UInt64))
+    values[column] = [1, value, 2, 3]
+    rows = pl.DataFrame(values, schema=dict.fromkeys(values, kind))
     path = write(rows.with_columns(label=pl.Series([1, 0, 1, 0])), tmp_path / "rows.parquet")
-    options = ("--scale", "raw", "--weight", "weight", "--precision", "0.5", "--folds", "0")
-    ended = invoke("boundary", path, *options)
-    ended.refused(3, "beyond 2^53", f"column '{column}'", "9007199254740993")
-
-
-@pytest.mark.parametrize("column", ["score", "uncertainty"])
-def test_integers_below_those_that_floats_hold(column: str, tmp_path: Path, invoke: Invoke) -> None:
-    values = {name: [1, 1, 2, 3] for name in ("score", "uncertainty")}
-    values[column] = [1, -(2**53) - 1, 2, 3]
-    rows = pl.DataFrame(values).with_columns(label=pl.Series([1, 0, 1, 0]))
-    path = write(rows, tmp_path / "rows.parquet")
-    ended = invoke("boundary", path, "--scale raw --precision 0.5 --folds 0")
-    ended.refused(3, "beyond 2^53", f"column '{column}'", "-9007199254740993")
+    ended = invoke("boundary", path, "--scale raw --weight weight --precision 0.5 --folds 0")
+    ended.refused(3, "beyond 2^53", f"column '{column}'", str(value))
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Names, outputs, option pairs, bounds and models that cannot work: message and exit code."""
+"""Names, outputs, values and pairs of options, bounds and models: what works, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import polars as pl
 import pytest
+from typer.models import OptionInfo
 
+from calibkit_cli.declare import NOT_PLAIN, plain
 from tests.cli.conftest import COMMANDS
 from tests.cli.score_files import scores, write
-from tests.conftest import Invoke
+from tests.conftest import ROOT, Invoke
+from tests.test_architecture import loaded_by
 
 Refuse = Callable[..., dict[str, Any]]
 
 # Names, outputs and pairs of options: exit 2 -------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("name", "option", "near"),
-    [
-        (name, option, near)
-        for name in COMMANDS
-        for option, near in (
-            ("--score", "scor"),
-            ("--uncertainty", "uncertanty"),
-            ("--label", "labl"),
-        )
-        if (name, option) != ("apply", "--label")
-    ],
-)
+NEAR = {"--score": "scor", "--uncertainty": "uncertanty", "--label": "labl"}
+PAIRS = [(name, option) for name in COMMANDS for option in NEAR]
+
+
+def start(name: str, model: Path, path: Path) -> list[Any]:
+    """Return the command line of a command, without an output."""
+    command, *given = COMMANDS[name]
+    return [command, *([model] if name == "apply" else []), path, *given]
+
+
+@pytest.mark.parametrize(("name", "option"), [one for one in PAIRS if one != ("apply", "--label")])
 def test_a_missing_column_and_the_nearest_names(
-    name: str, option: str, near: str, tmp_path: Path, refuse: Refuse
+    name: str, option: str, tmp_path: Path, refuse: Refuse
 ) -> None:
-    path = write(scores(), tmp_path / "a.csv")
+    path, near = write(scores(), tmp_path / "a.csv"), NEAR[option]
     error = refuse(name, path, option, near, code=2)
     assert (error["file"], error["column"]) == (str(path), near)
     assert f"did you mean {option[2:]!r}" in error["message"]
@@ -57,18 +58,14 @@ def test_outputs_that_cannot_be_written(
     name: str, tmp_path: Path, invoke: Invoke, model: Path
 ) -> None:
     path = write(scores(), tmp_path / "a.csv")
-    command, *given = COMMANDS[name]
-    start = [command, *([model] if name == "apply" else []), path, *given]
-    file = "b.json" if name == "boundary" else "rows.parquet"
-    invoke(*start, "-o", tmp_path / "nowhere" / file).refused(2, "no such folder")
-    invoke(*start, "-o", f"s3://nowhere/{file}").refused(2, "not written there")
+    line, file = start(name, model, path), "b.json" if name == "boundary" else "rows.parquet"
+    invoke(*line, "-o", tmp_path / "nowhere" / file).refused(2, "no such folder")
+    invoke(*line, "-o", f"s3://nowhere/{file}").refused(2, "not written there")
     if name != "boundary":
-        invoke(*start, "-o", tmp_path / "rows.txt").refused(2, "--output-format")
+        invoke(*line, "-o", tmp_path / "rows.txt").refused(2, "--output-format")
     else:
         (tmp_path / "model.json").mkdir()
-        done = invoke(*start, "--json", "-o", tmp_path / "model.json")
-        assert done.code == 2
-        assert "-o DIR/" in json.loads(done.stdout)["error"]["message"]
+        invoke(*line, "--json", "-o", tmp_path / "model.json").refused(2, "-o DIR/")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write everywhere")
@@ -82,13 +79,11 @@ def test_json_and_the_result_cannot_share_standard_output(
     name: str, tmp_path: Path, invoke: Invoke, model: Path
 ) -> None:
     path = write(scores(), tmp_path / "a.csv")
-    command, *given = COMMANDS[name]
-    start = [command, *([model] if name == "apply" else []), path, *given, "--json"]
-    done = invoke(*start, "-o", "-")
-    error = json.loads(done.stdout)["error"]
-    assert (done.code, error["code"], done.stderr) == (2, 2, "")
-    assert "-o" in error["message"]
-    alone = invoke(*start, "-q")
+    line = [*start(name, model, path), "--json"]
+    done = invoke(*line, "-o", "-")
+    done.refused(2, "-o")
+    assert done.stderr == ""
+    alone = invoke(*line, "-q")
     assert alone.code == (0 if name == "boundary" else 2)
     assert json.loads(alone.stdout).get("kind") == ("boundary" if name == "boundary" else None)
 
@@ -122,9 +117,8 @@ def test_options_that_are_impossible(
 ) -> None:
     path, out = write(scores(), tmp_path / "a.csv"), tmp_path / "b.json"
     done = invoke("boundary", path, *given, "-o", out, "-q")
-    assert (done.code, done.stdout, out.exists()) == (2, b"", False)
-    for word in words:
-        assert word in done.stderr
+    done.refused(2, *words)
+    assert (done.stdout, out.exists()) == (b"", False)
 
 
 def test_levels_without_uncertainties_are_impossible(tmp_path: Path, refuse: Refuse) -> None:
@@ -146,22 +140,14 @@ def test_an_infeasible_bound_writes_nothing(
     frame = scores().with_columns(label, score=pl.lit(0.5))
     path, out = write(frame, tmp_path / "a.csv"), tmp_path / "b.json"
     out.write_text("the model of yesterday")
-    start = ["boundary", path, "--precision", "0.9", "--method", method, *more, "-o", out]
-    invoke(*start, "--uncertainty-bins", "1").refused(4, "precision >= 0.9", "0.25")
-    as_json = invoke(*start, "--json")
-    error = json.loads(as_json.stdout)["error"]
-    assert (as_json.code, error["code"]) == (4, 4)
+    line = ["boundary", path, "--precision", "0.9", "--method", method, *more, "-o", out]
+    invoke(*line, "--uncertainty-bins", "1").refused(4, "precision >= 0.9", "0.25")
+    invoke(*line, "--json").refused(4)
     assert out.read_text() == "the model of yesterday"
-    assert sorted(entry.name for entry in tmp_path.iterdir()) == ["a.csv", "b.json"]
+    assert {entry.name for entry in tmp_path.iterdir()} == {"a.csv", "b.json"}
 
 
 # Models --------------------------------------------------------------------------------------
-
-
-def change(model: Path, **fields: Any) -> Path:
-    path = model.with_name("changed.json")
-    path.write_text(json.dumps({**json.loads(model.read_text()), **fields}))
-    return path
 
 
 @pytest.mark.parametrize(
@@ -175,23 +161,19 @@ def change(model: Path, **fields: Any) -> Path:
 def test_models_of_another_kind_newer_or_damaged(
     tmp_path: Path, fields: dict[str, Any], words: list[str], invoke: Invoke, model: Path
 ) -> None:
-    bad = change(model, **fields)
+    bad = model.with_name("changed.json")
+    bad.write_text(json.dumps({**json.loads(model.read_text()), **fields}))
     path, out = write(scores(), tmp_path / "a.csv"), tmp_path / "out.csv"
     for line in (["apply", bad, path, "-o", out], ["show", bad]):
         done = invoke(*line)
-        assert (done.code, done.stdout, out.exists()) == (3, b"", False)
-        assert str(bad) in done.stderr
-        for word in words:
-            assert word in done.stderr
-        as_json = invoke(*line, "--json")
-        error = json.loads(as_json.stdout)["error"]
-        assert (as_json.code, error["code"], error["file"]) == (3, 3, str(bad))
+        done.refused(3, str(bad), *words)
+        assert (done.stdout, out.exists()) == (b"", False)
+        assert invoke(*line, "--json").refused(3)["file"] == str(bad)
 
 
-def test_a_model_that_is_not_there(tmp_path: Path, invoke: Invoke, model: Path) -> None:
+def test_a_model_that_is_not_there(tmp_path: Path, invoke: Invoke) -> None:
     for line in (["apply", "boundry.json", "a.csv"], ["show", tmp_path / "nothing.json"]):
-        done = invoke(*line)
-        assert (done.code, done.stdout) == (2, b"")
+        invoke(*line).refused(2)
 
 
 def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> None:
@@ -200,3 +182,48 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
     assert error["column"] == "margin"
     for word in ("--keep", "--overwrite-columns"):  # --column renames the first one that is added
         assert word in error["message"]
+
+
+# Values that need no validator, and that typer finds the same for them -----------------------
+
+CHOICE = Literal["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("value", "annotation", "found"),
+    [
+        ("text", str, "text"),
+        ("", str, ""),
+        ("one", CHOICE, "one"),
+        (("a", "b"), list[str], ["a", "b"]),
+        (5, int, 5),
+        ("-12", int, -12),
+        ("0.5", float, 0.5),
+        (0.5, float, 0.5),
+    ],
+)
+def test_values_of_their_type_are_taken_as_typer_takes_them(
+    value: Any, annotation: Any, found: Any
+) -> None:
+    from typer._adapters import build_adapter
+
+    taken = plain(value, annotation, OptionInfo())
+    assert (taken, type(taken)) == (found, type(found))
+    assert taken == build_adapter(annotation, OptionInfo()).validate_python(value)
+
+
+OTHERS = [("three", CHOICE), ("1e3", float), ("5.0", int), (" 5", int), ("٥", int), (5, float)]
+
+
+def test_other_values_are_left_to_typer() -> None:
+    for value, annotation in OTHERS:
+        assert plain(value, annotation, OptionInfo()) is NOT_PLAIN, value
+    taken = [plain(value, int, OptionInfo(min=0, max=9)) for value in ("9", "10", "-1")]
+    assert taken == [9, NOT_PLAIN, NOT_PLAIN]
+    assert plain("text", str, OptionInfo(parser=str.upper)) is NOT_PLAIN
+
+
+def test_a_small_run_loads_no_validator() -> None:
+    rows = str(ROOT / "sample_data" / "calib.parquet")
+    command = ("boundary", rows, "--precision", "0.7", "--folds", "0", "--dry-run", "-q")
+    assert "pydantic" not in loaded_by(*command)

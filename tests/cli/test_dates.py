@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import calibkit as ck
 from calibkit.errors import DataError
 from calibkit.files.formats import Dialect, Opening
 from calibkit.files.sources import Source, open_source
-from tests.conftest import Invoke
+from tests.conftest import Invoke, Outcome
 
 DAYS = [datetime(2023, 11, 20) + timedelta(days=3 * k) for k in range(60)]
 
@@ -30,26 +31,14 @@ def read(folder: Path, texts: Sequence[str | None], **said: Any) -> list[Any]:
     return source.read(["day"])["day"].to_list()
 
 
-@pytest.mark.parametrize(
-    "form",
-    [
-        "%Y-%m-%d",
-        "%Y/%m/%d",
-        "%Y%m%d",
-        "%d.%m.%Y",
-        "%m/%d/%Y",
-        "%d/%m/%Y",
-        "%d-%m-%Y",
-        "%Y-%m-%dT%H:%M:%S",
-        "%Y-%m-%d %H:%M",
-        "%d.%m.%Y %H:%M:%S.%f",
-        "%m/%d/%Y %I:%M %p",
-    ],
-)
+ONLY_DAYS = ("%Y-%m-%d", "%Y/%m/%d", "%Y%m%d", "%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%Y")
+TIMES = ("%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M", "%d.%m.%Y %H:%M:%S.%f", "%m/%d/%Y %I:%M %p")
+
+
+@pytest.mark.parametrize("form", [*ONLY_DAYS, *TIMES])
 def test_every_way_to_write_a_day(form: str, tmp_path: Path) -> None:
-    moments = DAYS if "H" not in form and "I" not in form else [
-        day + timedelta(minutes=37 * k) for k, day in enumerate(DAYS)
-    ]  # fmt: skip
+    minutes = 37 if form in TIMES else 0
+    moments = [day + timedelta(minutes=minutes * k) for k, day in enumerate(DAYS)]
     assert read(tmp_path, [day.strftime(form) for day in moments]) == moments
     assert read(tmp_path, [day.strftime(form) for day in moments], date_format=form) == moments
 
@@ -88,12 +77,9 @@ def test_doubt_is_refused(texts: list[str], said: list[str], tmp_path: Path) -> 
     assert caught.value.first_rows
 
 
-def test_dates_that_mean_the_same_either_way_and_missing_ones(tmp_path: Path) -> None:
-    day = datetime(2024, 2, 2)
+def test_other_values_and_late_ones_settle_a_column(tmp_path: Path) -> None:
+    day = datetime(2024, 2, 2)  # which means the same either way
     assert read(tmp_path, ["02/02/2024", "NA", "", None]) == [day, None, None, None]
-
-
-def test_a_late_value_settles_the_column(tmp_path: Path) -> None:
     texts = ["01/02/2024"] * 500 + ["02/13/2024"]
     assert read(tmp_path, texts)[0] == datetime(2024, 1, 2)
 
@@ -125,13 +111,13 @@ def rows() -> pl.DataFrame:
 def test_text_gives_the_folds_of_dates(
     fit: list[str], rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
-    def model(name: str, *more: str, code: int = 0) -> Any:
-        out = tmp_path / "model.json"
-        done = invoke(fit[0], tmp_path / name, *fit[1:], "--time", "day", *more, "-o", out)
-        assert done.code == code, done.stderr
-        if code:
-            return done.stderr
-        found = json.loads(out.read_text())
+    out = tmp_path / "model.json"
+
+    def run(name: str, *more: object) -> Outcome:
+        return invoke(fit[0], tmp_path / name, *fit[1:], "--time day -o", out, *more)
+
+    def model(name: str, *more: object) -> Any:
+        found = run(name, *more).result()
         del found["provenance"]
         return found
 
@@ -144,26 +130,24 @@ def test_text_gives_the_folds_of_dates(
         if form == "%d.%m.%Y":
             assert model("text.csv", "--date-format", form) == expected
             assert model("text.csv", "--date-format", "text") != expected
-            for place, part in enumerate((text[:250], text[250:])):
-                part.write_csv(tmp_path / f"{place}.csv")
-                line = [fit[0], tmp_path / f"{place}.csv", *fit[1:], "--time", "day", "--partial"]
-                assert invoke(*line, "-o", tmp_path / f"{place}.state").code == 0
             states = [tmp_path / "0.state", tmp_path / "1.state"]
-            assert invoke("merge", *states, "-o", tmp_path / "merged.json").code == 0
-            merged = json.loads((tmp_path / "merged.json").read_text())
+            for state, part in zip(states, (text[:250], text[250:]), strict=True):
+                part.write_csv(tmp_path / "part.csv")
+                run("part.csv", "--partial -o", state).succeeded()
+            merged = invoke("merge", *states, "-o", tmp_path / "merged.json").result()
             assert merged.pop("provenance")["text"] == {"dates": form}
             assert merged == expected
     early = rows.filter(pl.col("day").dt.day() <= 12)
     early.with_columns(pl.col("day").dt.strftime("%d/%m/%Y")).write_csv(tmp_path / "text.csv")
-    assert "--date-format %d/%m/%Y" in model("text.csv", code=3)
-    assert "no format of dates" in model("text.csv", "--date-format", "dmy", code=2)
+    run("text.csv").refused(3, "--date-format %d/%m/%Y")
+    run("text.csv", "--date-format", "dmy").refused(2, "no format of dates")
 
 
 def test_states_of_other_formats_do_not_merge(
     rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
     states = []
-    for form, part in zip(("%d/%m/%Y", "%m/%d/%Y"), (rows[:300], rows[300:]), strict=True):
+    for form, part in {"%d/%m/%Y": rows[:300], "%m/%d/%Y": rows[300:]}.items():
         path = tmp_path / f"{len(states)}.csv"
         part.with_columns(pl.col("day").dt.strftime(form)).write_csv(path)
         states.append(f"{path}.state")
@@ -173,14 +157,13 @@ def test_states_of_other_formats_do_not_merge(
 
 
 def test_frames_and_findings(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> None:
-    dated = ck.fit_boundary(rows, precision=0.6, method="st", time="day")
     text = rows.with_columns(pl.col("day").dt.strftime("%d.%m.%Y").cast(pl.Categorical))
-    told = ck.fit_boundary(text, precision=0.6, method="st", time="day")
-    said = ck.fit_boundary(text, precision=0.6, method="st", time="day", date_format="%d.%m.%Y")
+    fit = partial(ck.fit_boundary, precision=0.6, method="st", time="day")
+    told, said, dated = fit(text), fit(text, date_format="%d.%m.%Y"), fit(rows)
     assert told.fit.cross_validated == dated.fit.cross_validated == said.fit.cross_validated
     odd = text.with_columns(day=pl.lit("soon"))
     with pytest.raises(DataError, match="date_format"):
-        ck.fit_boundary(odd, precision=0.6, method="st", time="day")
+        fit(odd)
     odd.write_csv(tmp_path / "odd.csv")
     found = invoke("validate", tmp_path / "odd.csv", "--time", "day", "--json")
     assert found.code == 3

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 
 from tests.cli.test_formats import Command
-from tests.conftest import Invoke
+from tests.conftest import Invoke, Outcome
 
 
 @pytest.fixture
@@ -47,62 +47,59 @@ def test_without_the_extra(
     assert not (tmp_path / "new.xlsx").exists()
 
 
-def test_a_workbook_is_a_table(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> None:
+@pytest.fixture
+def writer() -> Any:
     pytest.importorskip("fastexcel")
-    pytest.importorskip("xlsxwriter")
-    rows.write_parquet(tmp_path / "rows.parquet")
-    fit = ["boundary", "--precision", "0.6", "--method", "st", "--time", "day"]
-    assert invoke(*fit, tmp_path / "rows.parquet", "-o", tmp_path / "one.json").code == 0
-    apply = ["apply", tmp_path / "one.json", tmp_path / "rows.parquet", "--keep", "*", "-o"]
-    for name in ("first.xlsx", "again.xlsx"):
-        assert invoke(*apply, tmp_path / name).code == 0
-    assert (tmp_path / "first.xlsx").read_bytes() == (tmp_path / "again.xlsx").read_bytes()
-    invoke(*apply, tmp_path / "same.parquet")
-    written = pl.read_excel(tmp_path / "first.xlsx", infer_schema_length=None)
-    expected = pl.read_parquet(tmp_path / "same.parquet")
+    return pytest.importorskip("xlsxwriter")
+
+
+def test_a_workbook_is_a_table(
+    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke, writer: Any
+) -> None:
+    path, book = tmp_path / "rows.parquet", tmp_path / "first.xlsx"
+    rows.write_parquet(path)
+    fit = ["boundary", "--precision 0.6 --method st --time day -o", tmp_path / "one.json"]
+    model = invoke(*fit, path).result()
+    line = ["apply", tmp_path / "one.json", path, "--keep", "*", "-o"]
+    for output in (book, tmp_path / "again.xlsx"):
+        invoke(*line, output).succeeded()
+    assert book.read_bytes() == (tmp_path / "again.xlsx").read_bytes()
+    written = pl.read_excel(book, infer_schema_length=None)
+    expected = invoke(*line, tmp_path / "same.parquet").result()
     assert written.columns == expected.columns
-    assert written["score"].to_list() == expected["score"].to_list()
-    assert written["note"].to_list() == expected["note"].to_list()
-    done = invoke(*fit, tmp_path / "first.xlsx", "-o", tmp_path / "two.json")
-    assert done.code == 0, done.stderr
-    one, two = (json.loads((tmp_path / f"{name}.json").read_text()) for name in ("one", "two"))
-    assert one == two
+    for name in ("score", "note"):
+        assert written[name].to_list() == expected[name].to_list()
+    assert invoke(*fit, book).result() == model
 
 
-def test_nothing_is_logged_of_a_workbook(tmp_path: Path, command: Command) -> None:
-    pytest.importorskip("fastexcel")
-    pytest.importorskip("xlsxwriter")
+def test_nothing_is_logged_of_a_workbook(tmp_path: Path, command: Command, writer: Any) -> None:
     rows = pl.DataFrame({"score": [0.5, 0.2], "label": [1, 0], "none": ["", ""]})
     rows.write_excel(tmp_path / "book.xlsx")
     done = command("bin", tmp_path / "book.xlsx", "-q", "-o", tmp_path / "grid.csv")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke) -> None:
-    pytest.importorskip("fastexcel")
-    writer = pytest.importorskip("xlsxwriter")
+def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke, writer: Any) -> None:
+    path, out = tmp_path / "book.xlsx", tmp_path / "grid.csv"
 
-    def book(name: str, *lines: list[object]) -> Path:
-        with writer.Workbook(tmp_path / name) as made:
+    def binned(*lines: list[Any], more: str = "") -> Outcome:
+        with writer.Workbook(path) as made:
             sheet = made.add_worksheet()
             for place, line in enumerate(lines):
                 sheet.write_row(place, 0, line)
-        return tmp_path / name
+        return invoke("bin", path, *more.split(), "-o", out)
 
-    mixed = book("mixed.xlsx", ["score", "label"], *([[0.5, 1], ["NA", 0], [0.25, 0]] * 5))
-    invoke("bin", mixed, "-o", tmp_path / "grid.csv").refused(3, "no value")
-    done = invoke("bin", mixed, "--on-missing", "drop", "-o", tmp_path / "grid.csv")
-    assert done.code == 0, done.stderr
-    commas = book("commas.xlsx", ["score", "label"], *([["0,5", 1], ["0,25", 0]] * 5))
-    done = invoke("bin", commas, "-o", tmp_path / "other.csv")
-    assert done.code == 0, done.stderr
-    assert (tmp_path / "other.csv").read_bytes() == (tmp_path / "grid.csv").read_bytes()
-    twice = invoke("bin", book("twice.xlsx", ["score", "score"], [0.5, 1]), "-o", "x.csv")
-    twice.refused(3, "2 times")
-    unnamed = book("unnamed.xlsx", ["score", None, None, "label"], *([[0.5, 7, 8, 1]] * 5))
-    assert invoke("bin", unnamed, "-o", tmp_path / "other.csv").code == 0
-    assert invoke("bin", book("empty.xlsx", ["score", "label"]), "-o", "x.csv").code == 3
-    (tmp_path / "bad.xlsx").write_bytes(b"PK\x03\x04 no workbook")
-    bad = invoke("bin", tmp_path / "bad.xlsx", "-o", "x.csv")
+    names: list[Any] = ["score", "label"]
+    mixed = [names, *([[0.5, 1], ["NA", 0], [0.25, 0]] * 5)]
+    binned(*mixed).refused(3, "no value")
+    binned(*mixed, more="--on-missing drop").succeeded()
+    grid = out.read_bytes()
+    binned(names, *([["0,5", 1], ["0,25", 0]] * 5)).succeeded()
+    assert out.read_bytes() == grid
+    binned(["score", None, None, "label"], *([[0.5, 7, 8, 1]] * 5)).succeeded()
+    binned(["score", "score"], [0.5, 1]).refused(3, "2 times")
+    binned(names).refused(3)
+    path.write_bytes(b"PK\x03\x04 no workbook")
+    bad = invoke("bin", path, "-o", out)
     bad.refused(3, "save it again")
     assert bad.stderr.count("\n") == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-import json
+import re
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from tests.compat.fits import FITS, rows, words
-from tests.conftest import Invoke, Outcome
+from tests.conftest import Invoke, Outcome, make
 
 ROWS = 400
 
@@ -49,12 +49,9 @@ def put(
     return str(path)
 
 
-def model(invoke: Invoke, path: str, folder: Path, *more: str) -> dict[str, Any]:
-    out = folder / "model.json"
-    line = ["boundary", path, "--precision", "0.6", "--method", "st", "--weight", "weight"]
-    done = invoke(*line, "--on-missing", "drop", "-o", str(out), *more)
-    assert done.code == 0, done.stderr
-    found: dict[str, Any] = json.loads(out.read_text())
+def model(invoke: Invoke, path: str, folder: Path) -> dict[str, Any]:
+    line = ["boundary", path, "--precision 0.6 --method st --weight weight --by country"]
+    found: dict[str, Any] = invoke(*line, "--on-missing drop -o", folder / "model.json").result()
     found["provenance"].pop("text", None)
     return found
 
@@ -66,14 +63,14 @@ def test_every_mix_gives_the_clean_model(
     encoding: str, decimal: str, clean: pl.DataFrame, tmp_path: Path, invoke: Invoke
 ) -> None:
     clean.write_parquet(tmp_path / "clean.parquet")
-    expected = model(invoke, str(tmp_path / "clean.parquet"), tmp_path, "--by", "country")
+    expected = model(invoke, str(tmp_path / "clean.parquet"), tmp_path)
     for delimiter, null in product([",", ";", "\t", "|"], ["NA", "n/a", ""]):
         path = put(clean, tmp_path / "x.csv", delimiter, decimal, null, encoding)
-        found = model(invoke, path, tmp_path, "--by", "country")
+        found = model(invoke, path, tmp_path)
         assert found == expected, (delimiter, null)
     for other in ("utf-8-sig", "latin-1"):
         path = put(clean, tmp_path / "x.csv", ";", decimal, "NULL", other)
-        assert model(invoke, path, tmp_path, "--by", "country") == expected, other
+        assert model(invoke, path, tmp_path) == expected, other
 
 
 def test_what_was_told_is_said_once_and_can_be_said(
@@ -81,14 +78,10 @@ def test_what_was_told_is_said_once_and_can_be_said(
 ) -> None:
     path = put(clean, tmp_path / "x.csv", ";", ",", "-999", "latin-1")
     options = ["--delimiter", ";", "--decimal", ",", "--encoding", "latin-1", "--null-values"]
-    done = invoke(
-        "boundary", path, "--precision", "0.6", "--on-missing", "drop", *options, "-999", "-o",
-        str(tmp_path / "m.json"),
-    )  # fmt: skip
-    assert done.code == 0, done.stderr
+    fit = ["boundary", path, "--precision 0.6 --on-missing drop", *options, "-999"]
+    done = invoke(*fit, "-o", tmp_path / "m.json")
+    done.succeeded("semicolons between fields", "decimal commas in 'score'")
     assert done.stderr.count("Read ") == 1
-    assert "semicolons between fields" in done.stderr
-    assert "decimal commas in 'score'" in done.stderr
     applied = ["apply", tmp_path / "m.json", "--on-missing", "null"]
     for command, output in ((applied, "out.csv"), (["validate"], "out.json")):
         for more in ([], ["-o", "-"], ["--json", "-o", tmp_path / output]):
@@ -97,10 +90,10 @@ def test_what_was_told_is_said_once_and_can_be_said(
 
 
 def test_a_clean_file_is_read_without_a_word(tmp_path: Path, invoke: Invoke) -> None:
-    rows = "".join(f"0.{k:03},{k % 2}\n" for k in range(50))
-    (tmp_path / "x.csv").write_text("score,label\n" + rows)
-    done = invoke("boundary", tmp_path / "x.csv", "--precision", "0.4", "-o", tmp_path / "m.json")
-    assert done.code == 0
+    path = tmp_path / "x.csv"
+    path.write_text("score,label\n" + "".join(f"0.{k:03},{k % 2}\n" for k in range(50)))
+    done = invoke("boundary", path, "--precision", "0.4", "-o", tmp_path / "m.json")
+    done.succeeded()
     assert "Read " not in done.stderr
 
 
@@ -124,15 +117,11 @@ def test_marks_that_two_readings_allow_are_refused(
 ) -> None:
     (tmp_path / "x.csv").write_text(f"score;other;label\n{text};1\n{text};0\n")
     more = [] if decimal is None else ["--decimal", decimal]
-    line = ["bin", tmp_path / "x.csv", "--scale", "raw", "-o", tmp_path / "grid.csv", *more]
-    done = invoke(*line)
+    done = invoke("bin", tmp_path / "x.csv", "--scale raw -o", tmp_path / "g.parquet", *more)
     if expected is None:
         done.refused(3, "--decimal")
         return
-    assert done.code == 0, done.stderr
-    assert pl.read_csv(tmp_path / "grid.csv")["mean_score"].drop_nulls().cast(
-        pl.Float64
-    ).to_list() == [expected]
+    assert done.result()["mean_score"].drop_nulls().to_list() == [expected]
 
 
 def test_names_without_regard_to_case(tmp_path: Path, invoke: Invoke) -> None:
@@ -141,24 +130,18 @@ def test_names_without_regard_to_case(tmp_path: Path, invoke: Invoke) -> None:
     path.write_text("Score, Label \n" + rows)
     line = ["boundary", path, "--precision", "0.4", "-o", tmp_path / "m.json"]
     done = invoke(*line)
-    assert done.code == 0, done.stderr
+    done.succeeded()
     assert done.stderr.count("Column 'Score' is read as 'score'.") == 1
-    applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv")
-    assert applied.code == 0, applied.stderr
-    assert pl.read_csv(tmp_path / "out.csv").columns[:2] == ["Score", " Label "]
+    applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv").result()
+    assert applied.columns[:2] == ["Score", " Label "]
     done = invoke("evaluate", path, "--score", "Score", "--boundary", tmp_path / "m.json")
-    assert done.code == 0, done.stderr
+    done.succeeded()
     assert "Column 'score'" not in done.stderr
-    assert invoke(*line, "--score", "Score", "--groups", "score").code == 0
+    invoke(*line, "--score", "Score", "--groups", "score").succeeded()
     path.write_text("Score,SCORE,label\n0.1,0.2,1\n")
     invoke(*line).refused(2, "'Score' and 'SCORE'")
-
-
-def test_labels_are_offered_never_guessed(tmp_path: Path, invoke: Invoke) -> None:
-    (tmp_path / "x.csv").write_text("score,is_fraud,n\n0.1,1,5\n0.2,0,6\n")
-    done = invoke("boundary", tmp_path / "x.csv", "--precision", "0.4")
-    assert done.code == 2
-    assert "columns of 0 and 1: 'is_fraud' (use --label is_fraud)" in done.stderr
+    path.write_text("score,is_fraud,n\n0.1,1,5\n0.2,0,6\n")  # offered, never guessed
+    invoke(*line).refused(2, "columns of 0 and 1: 'is_fraud' (use --label is_fraud)")
 
 
 def test_segments_with_decimal_commas_are_called_as_with_points(
@@ -166,12 +149,10 @@ def test_segments_with_decimal_commas_are_called_as_with_points(
 ) -> None:
     rows = "".join(f"0.{k:03};{k % 2};{k % 3}.5\n" for k in range(1, 400))
     found = []
-    for name, text in {"points": rows, "commas": rows.replace(".", ",")}.items():
-        path, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.json"
-        path.write_text("score;label;part\n" + text)
-        done = invoke("calibrate", path, "--method", "platt", "--by", "part", "-o", out)
-        assert done.code == 0, done.stderr
-        found.append(json.loads(out.read_text())["groups"])
+    for text in (rows, rows.replace(".", ",")):
+        (tmp_path / "x.csv").write_text("score;label;part\n" + text)
+        line = ("calibrate", tmp_path / "x.csv", "--method platt --by part -o", tmp_path / "m.json")
+        found.append(invoke(*line).result()["groups"])
     assert found[0] == found[1]
     assert set(found[0]) == {"0.5", "1.5", "2.5"}
 
@@ -181,13 +162,12 @@ def test_missing_values_are_text_where_text_counts(tmp_path: Path, invoke: Invok
     path = tmp_path / "x.csv"
     path.write_text("score,label,part\n" + rows)
     invoke("bin", path, "-o", tmp_path / "g.csv").refused(3, "no label in 20 rows")
-    done = invoke("evaluate", path, "--positive", "1", "--by", "part", "--json")
-    assert done.code == 0, done.stderr
+    done = invoke("evaluate", path, "--positive 1 --by part --json")
+    assert done.result()["rows"] == 60
     assert b'NA"' in done.stdout
-    assert json.loads(done.stdout)["rows"] == 60
-    invoke("boundary", path, "--positive", "1", "--precision", "0.2", "-o", tmp_path / "m.json")
-    invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv")
-    assert "NA" in pl.read_csv(tmp_path / "out.csv", infer_schema=False)["part"].to_list()
+    invoke("boundary", path, "--positive 1 --precision 0.2 -o", tmp_path / "m.json").succeeded()
+    applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv").result()
+    assert "NA" in applied["part"].to_list()
 
 
 #: Scores whose decimal mark is open, beside those that tell it, and what settles them.
@@ -195,6 +175,7 @@ OPEN, POINTS, COMMAS = "1.234;1\n2.345;0\n", "0.5;1\n0.25;0\n", "0,93;1\n0,21;0\
 
 
 def shards_of(folder: Path, *texts: str) -> list[str]:
+    folder.mkdir(exist_ok=True)
     paths = [folder / f"{place}.csv" for place in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
         path.write_text("score;label;p\n" + text.replace("\n", ";01\n"))
@@ -219,14 +200,11 @@ def test_states_that_were_read_otherwise_do_not_merge(
         states = []
         for path in shards_of(tmp_path, *texts):
             states.append(f"{path}.state")
-            made = invoke(line[0], path, *line[1:], *more, "--partial", "-o", states[-1])
-            assert made.code == 0, made.stderr
+            invoke(line[0], path, *line[1:], *more, "--partial", "-o", states[-1]).succeeded()
         return invoke("merge", *states, "-o", tmp_path / "whole.state")
 
     for texts in ([OPEN, COMMAS], [COMMAS, OPEN], [POINTS, OPEN, COMMAS]):
-        refused = merged(*texts)
-        assert refused.code == 3, refused.stderr
-        assert "--decimal" in refused.stderr
+        merged(*texts).refused(3, "--decimal")
     for texts in ([OPEN, POINTS], [POINTS, COMMAS]):
         assert merged(*texts).code == 0
     assert merged(OPEN.replace(".", ","), COMMAS, more=("--decimal", ",")).code == 0
@@ -244,43 +222,26 @@ def test_states_that_were_read_otherwise_do_not_merge(
 def test_a_cluster_reads_all_inputs_alike(
     texts: list[str], means: list[float] | None, tmp_path: Path, invoke: Invoke, address: str
 ) -> None:
-    paths = shards_of(tmp_path, *texts)
+    paths, grid, out = shards_of(tmp_path, *texts), tmp_path / "grid.parquet", tmp_path / "out"
+    given = "--scale raw --recall 0.5 --method st -o"
+    model = make(tmp_path / "model.json", "boundary", *shards_of(tmp_path / "own", POINTS), given)
     found = []
     for more in ([], ["--dask", address]):
-        line = ["bin", *paths, "--scale", "raw", "--score-bins", 2, *more]
-        done = invoke(*line, "-o", tmp_path / "grid.parquet")
-        assert done.code == (3 if means is None else 0), done.stderr
-        assert means is not None or "--decimal" in done.stderr
-        read = [line for line in done.stderr.splitlines() if line.startswith("Read ")]
-        found.append([(tmp_path / "grid.parquet").read_bytes(), read] if means else [])
-    assert found[0] == found[1]
-    if means is not None:
-        grid = pl.read_parquet(tmp_path / "grid.parquet")
-        total = (grid["mean_score"] * grid["count"]).sum()
-        assert total == pytest.approx(sum(means))
-
-
-def test_a_cluster_applies_to_all_inputs_alike(
-    tmp_path: Path, invoke: Invoke, address: str
-) -> None:
-    commas = shards_of(tmp_path, OPEN.replace(".", ","), COMMAS)
-    fit = ["boundary", *commas, "--scale", "raw", "--recall", "0.5", "--method", "st"]
-    assert invoke(*fit, "-o", tmp_path / "model.json").code == 0
-    found = []
-    for more in ([], ["--dask", address]):
-        line = ["apply", tmp_path / "model.json", *commas, *more, "-o", f"{tmp_path}/out/"]
-        done = invoke(*line)
-        assert done.code == 0, done.stderr
-        assert done.stderr.count(f"Read {commas[0]} and 1 more with semicolons between") == 1
-        found.append([path.read_bytes() for path in sorted((tmp_path / "out").iterdir())])
-    assert found[0] == found[1]
-    line = ["apply", tmp_path / "model.json", *shards_of(tmp_path, POINTS), "--dask", address]
-    assert invoke(*line, "-o", f"{tmp_path}/out/").code == 0
-    assert ",01," in (tmp_path / "out" / "0.csv").read_text()
-    commas = shards_of(tmp_path, OPEN, COMMAS)
-    for more in ([], ["--dask", address]):
-        refused = invoke("apply", tmp_path / "model.json", *commas, *more, "-o", f"{tmp_path}/no/")
-        refused.refused(3, "--decimal")
+        binned = invoke("bin", *paths, "--scale raw --score-bins 2", *more, "-o", grid)
+        applied = invoke("apply", model, *paths, *more, "-o", f"{out}/")
+        if means is None:
+            binned.refused(3, "--decimal")
+            applied.refused(3, "--decimal")
+            continue
+        sums = binned.result().select(pl.col("mean_score") * pl.col("count")).sum().item()
+        assert sums == pytest.approx(sum(means))
+        applied.succeeded()
+        said = [re.findall("(?m)^Read .*", one.stderr) for one in (binned, applied)]
+        assert said[0] == said[1] and len(said[0]) == 1
+        assert ",01," in (out / "0.csv").read_text()
+        files = [grid, *sorted(out.iterdir())]
+        found.append([said, *(path.read_bytes() for path in files)])
+    assert found[:1] == found[1:]
 
 
 @pytest.mark.few(5)
@@ -308,8 +269,7 @@ def test_states_with_other_missing_values_do_not_merge(
         part.write_csv(path)
         place = 2 if named[0] in ("drift", "watch") else 1
         more = ["--partial", "-o", state] if named[0] != "watch" else ["--state", state, "-q"]
-        done = invoke(*named[:place], path, *named[place:], "--null-values", absent, *more)
-        assert done.code == 0, done.stderr
+        invoke(*named[:place], path, *named[place:], "--null-values", absent, *more).succeeded()
         states.append(state)
     merged = invoke("merge", *states, "-o", tmp_path / "merged.json")
     merged.refused(3, "-999 in some, NA in others", "--null-values")
@@ -320,9 +280,7 @@ def test_states_with_other_missing_values_do_not_merge(
 
 def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke: Invoke) -> None:
     def text(*line: object) -> Any:
-        done = invoke(*line, "-o", tmp_path / "model.json")
-        assert done.code == 0, done.stderr
-        return json.loads((tmp_path / "model.json").read_text())["provenance"].get("text")
+        return invoke(*line, "-o", tmp_path / "model.json").result()["provenance"].get("text")
 
     fit = ["calibrate", "--method", "none"]
     assert text(*fit, *shards_of(tmp_path, POINTS, POINTS.replace("5", "4"))) is None
@@ -335,36 +293,25 @@ def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke
     assert text(*fit, paths[0], "--null-values", "NA") == {"null_values": ["NA"]}
 
 
-def test_a_folder_says_which_files_it_got(tmp_path: Path, invoke: Invoke) -> None:
+@pytest.mark.parametrize(
+    "line",
+    ["calibrate --method platt", "bin", "evaluate", "vad --members score,p --partial"],
+)
+def test_a_folder_says_which_files_it_got(line: str, tmp_path: Path, invoke: Invoke) -> None:
     (path,) = shards_of(tmp_path, POINTS * 20)
-    for line in (
-        ["calibrate", "--method", "platt"],
-        ["bin"],
-        ["evaluate"],
-        ["vad", "--members", "score,p", "--partial"],
-    ):
-        done = invoke(line[0], path, *line[1:], "-o", f"{tmp_path}/{line[0]}/")
-        assert done.code == 0, done.stderr
-        (written,) = sorted((tmp_path / line[0]).iterdir(), key=lambda one: one.stat().st_mtime_ns)[
-            -1:
-        ]
-        assert f" written to {written}.\n" in done.stderr
+    done = invoke(*line.split(), path, "-o", f"{tmp_path}/out/")
+    (written,) = (tmp_path / "out").iterdir()
+    done.succeeded(f" written to {written}.\n")
 
 
 def test_a_european_grid_is_read(tmp_path: Path, invoke: Invoke) -> None:
-    rows = "".join(f"0.{k:03};{k % 2};1\n" for k in range(60))
-    (tmp_path / "x.csv").write_text("score;label;p\n" + rows)
-    done = invoke("bin", tmp_path / "x.csv", "--score-bins", 5, "-o", tmp_path / "grid.csv")
-    assert done.code == 0, done.stderr
-    text = (tmp_path / "grid.csv").read_text()
-    (tmp_path / "european.csv").write_text(text.replace(",", ";").replace(".", ","))
-    found = []
-    for name in ("grid.csv", "european.csv"):
-        line = ["evaluate", tmp_path / "x.csv", "--grid", tmp_path / name, "--json"]
-        done = invoke(*line, "--no-intervals")
-        assert done.code == 0, done.stderr
-        found.append(json.loads(done.stdout)["metrics"])
-    assert found[0] == found[1]
+    rows, grid = tmp_path / "x.csv", tmp_path / "grid.csv"
+    rows.write_text("score;label\n" + "".join(f"0.{k:03};{k % 2}\n" for k in range(60)))
+    invoke("bin", rows, "--score-bins 5 -o", grid).succeeded()
+    line = ["evaluate", rows, "--grid", grid, "--json --no-intervals"]
+    found = invoke(*line).result()["metrics"]
+    grid.write_text(grid.read_text().replace(",", ";").replace(".", ","))
+    assert invoke(*line).result()["metrics"] == found
 
 
 @pytest.mark.parametrize(("delimiter", "decimal"), [(",", "."), (";", ",")])
@@ -375,11 +322,9 @@ def test_names_with_quotation_marks_are_kept(
     frame = pl.DataFrame(rows, schema=['the "score"', "label", '"'], orient="row")
     path, model, out = tmp_path / "x.csv", tmp_path / "b.json", tmp_path / "out.csv"
     put(frame, path, delimiter, decimal, "", "utf-8")
-    line = ["--score", 'the "score"', "--precision", 0.5, "--method", "st", "--folds", 0]
-    done = invoke("boundary", path, *line, "-o", model)
-    assert done.code == 0, done.stderr
-    done = invoke("apply", model, path, "-o", out)
-    assert done.code == 0, done.stderr
+    line = ["--score", 'the "score"', "--precision 0.5 --method st --folds 0"]
+    invoke("boundary", path, *line, "-o", model).succeeded()
+    invoke("apply", model, path, "-o", out).succeeded()
     with out.open(newline="", encoding="utf-8") as file:
         header, first, *_ = csv.reader(file)
     assert header == ['the "score"', "label", '"', "decision", "margin"]
@@ -389,7 +334,5 @@ def test_names_with_quotation_marks_are_kept(
 def test_numbers_that_are_named_as_missing_are_missing(tmp_path: Path, invoke: Invoke) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("score,label,w\n0.5,1,1\n-999,0,2\n0.25,0,-999\n0.7,1,1\n0.1,0,2.5\n")
-    given = ("--method platt --weight w --null-values=-999 --on-missing drop",)
-    assert (
-        invoke("calibrate", path, *given, "-o", tmp_path / "m.json").result()["fit"]["rows"] == 4.5
-    )
+    line = ("calibrate", path, "--method platt --weight w --null-values=-999 --on-missing drop")
+    assert invoke(*line).result()["fit"]["rows"] == 4.5

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,16 +15,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from calibkit.engines.work import (
-    Look,
     Shard,
     ShardOpening,
     StateTask,
     Stretch,
     cuts,
-    divided,
     shards_of,
     size_to_cut,
-    state_of_all,
     stretches,
 )
 from calibkit.errors import DataError, ModelError
@@ -60,23 +56,14 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def tasks() -> dict[str, StateTask]:
-    """Return what makes states: of rows that are counted, and of sums."""
-    scores = CalibrateOptions(
-        weight="weight", unlabelled="drop", on_missing="drop", by="site", provenance="names"
-    )
-    members = VadOptions(
-        members=("score", "score_1"),
-        weight="weight",
-        by="site",
-        on_missing="drop",
-        provenance="names",
-    )
-    makers: dict[str, Callable[..., Any]] = {
-        "calibrate": partial(run.state, scores),
-        "vad": partial(vad_state, members),
-    }
-    return {name: StateTask(maker, OPENING) for name, maker in makers.items()}
+KEPT = {"weight": "weight", "by": "site", "on_missing": "drop", "provenance": "names"}
+SCORES = CalibrateOptions(unlabelled="drop", **KEPT)  # type: ignore[arg-type]
+MEMBERS = VadOptions(members=("score", "score_1"), **KEPT)  # type: ignore[arg-type]
+#: What makes states: of rows that are counted, and of sums.
+TASKS = {
+    "calibrate": StateTask(partial(run.state, SCORES), OPENING),
+    "vad": StateTask(partial(vad_state, MEMBERS), OPENING),
+}
 
 
 def in_parts(shard: Shard, places: Sequence[int]) -> list[Shard]:
@@ -85,11 +72,11 @@ def in_parts(shard: Shard, places: Sequence[int]) -> list[Shard]:
     return [replace(shard, stretch=one) for one in found]
 
 
-@pytest.mark.parametrize("name", ["calibrate", "vad"])
+@pytest.mark.parametrize("name", TASKS)
 @FEWER
 @given(places=st.lists(st.integers(1, ROWS - 1), max_size=6))
 def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: list[int]) -> None:
-    (shard,), task, engine = shards_of([str(file)]), tasks()[name], LocalEngine()
+    (shard,), task, engine = shards_of([str(file)]), TASKS[name], LocalEngine()
     whole = task(shard)
     parts = in_parts(shard, places)
     try:
@@ -103,33 +90,13 @@ def test_the_state_of_parts_is_that_of_the_file(file: Path, name: str, places: l
         merge_states([state, state_of(scratched([whole.to_bytes()]), "other")])
 
 
-@pytest.mark.parametrize("name", ["calibrate", "vad"])
-def test_where_parts_fail_the_whole_file_is_read(
-    file: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (shard,), task = shards_of([str(file)]), tasks()[name]
-    old = replace(shard, stretch=Stretch(0, 50, ROWS + 1))
-    lacking = {"calibrate": (70, 80), "vad": (40, 60)}[name]  # where nothing is left
-    seen: list[list[Shard]] = []
-    for parts in (in_parts(shard, lacking), [old, replace(shard, stretch=Stretch(50, 70, ROWS))]):
-        monkeypatch.setattr("calibkit.engines.work.divided", lambda *_, own=parts: own)
-
-        class Engine(LocalEngine):
-            def map(self, function: Any, parts: Any, *more: Any) -> Any:
-                seen.append(list(parts))
-                return super().map(function, parts, *more)
-
-        state = state_of_all(Engine(), task, [shard])
-        assert state.to_bytes() == task(shard).to_bytes()
-        assert seen[-2:] == [parts, [shard]]
+def test_a_part_of_a_file_that_changed_is_refused(file: Path) -> None:
+    (shard,) = shards_of([str(file)])
     with pytest.raises(DataError, match="121 rows instead of 120"):
-        OPENING.open(old)
+        OPENING.open(replace(shard, stretch=Stretch(0, 50, ROWS + 1)))
 
 
-@given(
-    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=30),
-    count=st.integers(1, 12),
-)
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=30), st.integers(1, 12))
 def test_stretches_are_all_rows_in_equal_parts(sizes: list[int], count: int) -> None:
     ends = np.cumsum(sizes).tolist()
     found = stretches(ends, count)
@@ -147,59 +114,5 @@ def test_where_files_may_be_cut(file: Path, tmp_path: Path) -> None:
     large.write_bytes(bytes(2**22))
     assert size_to_cut(str(large), None) == size_to_cut(str(large), "parquet") == 2**22
     assert size_to_cut("s3://bucket/rows.parquet", None) == np.inf
-    for path, said in (
-        (file, None),
-        (large, "csv"),
-        (gone, None),
-        (large.with_suffix(".csv"), None),
-    ):
-        assert size_to_cut(str(path), said) == 0
-
-
-class Workers(LocalEngine):
-    """An engine that knows how many rows files have, by their names."""
-
-    def __init__(self, count: int) -> None:
-        super().__init__(count)
-
-    def map(self, function: Any, parts: Sequence[Any], *_: Any) -> Any:
-        rows = [int(item.name.split("-")[0]) for item in parts]
-        return [Look(many, (*range(1000, many, 1000), many)) for many in rows]
-
-
-@pytest.mark.parametrize(
-    ("workers", "rows", "parts"),
-    [
-        (1, [2000_000], [1]),
-        (2, [2000_000], [2]),
-        (8, [1000_000], [4]),  # a part is worth its task
-        (3, [3000_000, 3000_000], [2, 2]),
-        (2, [3000_000, 3000_000], [1, 1]),
-        (2, [9000_000, 300_000, 300_000], [2, 1, 1]),
-        (2, [300_000], [1]),
-        (4, [1000_000] * 40, [1] * 40),
-        (4, [0, 4000_000], [1, 4]),  # one that cannot be read
-    ],
-)
-def test_parts_are_as_few_as_keep_workers_busy(
-    workers: int, rows: list[int], parts: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("calibkit.engines.work.size_to_cut", lambda path, _: int(path) or 1)
-    shards = [Shard(f"{many}-{place}", str(many), "path") for place, many in enumerate(rows)]
-    work = divided(Workers(workers), shards, OPENING)
-    assert [sum(part.name == shard.name for part in work) for shard in shards] == parts
-    for part in work:
-        assert part.stretch is None or part.stretch.rows < int(part.name.split("-")[0])
-
-
-def test_what_is_looked_at(file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("calibkit.engines.work._SMALL_BYTES", 1)
-    monkeypatch.setattr("calibkit.engines.work._FEWEST_ROWS", 10)
-    broken = tmp_path / "broken.parquet"
-    broken.write_bytes(file.read_bytes()[:500])
-    work = divided(LocalEngine(at_once=2), shards_of([str(file), str(broken)]), OPENING)
-    assert [part.stretch for part in work] == [
-        Stretch(0, 60, ROWS),
-        Stretch(60, 60, ROWS),
-        None,
-    ]
+    others = [(file, None), (large, "csv"), (gone, None), (large.with_suffix(".csv"), None)]
+    assert [size_to_cut(str(path), said) for path, said in others] == [0, 0, 0, 0]

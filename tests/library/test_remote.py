@@ -16,9 +16,10 @@ from calibkit.errors import ResourceError, UsageError
 from calibkit.files.explain import explain
 from calibkit.files.sources import open_source
 from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 FRAME = simulate(400)
+NAMES = ("rows.parquet", "rows.csv", "rows.csv.gz", "rows.ndjson", "rows.arrow")
 
 
 class Served(BaseHTTPRequestHandler):
@@ -64,7 +65,7 @@ class Served(BaseHTTPRequestHandler):
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("served")
-    for name in ("rows.parquet", "rows.csv", "rows.csv.gz", "rows.ndjson", "rows.arrow"):
+    for name in NAMES:
         Served.files[name] = write(FRAME, folder / name).read_bytes()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Served)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
@@ -75,9 +76,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     thread.join()
 
 
-@pytest.mark.parametrize(
-    "name", ["rows.parquet", "rows.csv", "rows.csv.gz", "rows.ndjson", "rows.arrow"]
-)
+@pytest.mark.parametrize("name", NAMES)
 def test_rows_are_those_of_the_file(address: str, name: str) -> None:
     source = open_source([f"{address}/{name}"])
     assert source.rows == FRAME.height
@@ -90,41 +89,40 @@ def test_rows_are_those_of_the_file(address: str, name: str) -> None:
 def test_a_model_of_rows_elsewhere_is_that_of_the_file(
     tmp_path: Path, invoke: Invoke, address: str
 ) -> None:
-    rows = write(FRAME, tmp_path / "rows.parquet")
-    one, other = tmp_path / "one.json", tmp_path / "other.json"
-    assert invoke("calibrate", rows, "-q", "-o", one).code == 0
-    assert invoke("calibrate", f"{address}/rows.parquet", "-q", "-o", other).code == 0
-    assert one.read_bytes() == other.read_bytes()
-    done = invoke("apply", one, f"{address}/rows.csv", "--keep", "id")
+    rows, found = write(FRAME, tmp_path / "rows.parquet"), []
+    for place in (rows, f"{address}/rows.parquet"):
+        model = make(tmp_path / "model.json", "calibrate", place)
+        found.append(model.read_bytes())
+    assert found[0] == found[1]
+    done = invoke("apply", model, f"{address}/rows.csv", "--keep", "id")
     assert done.code == 0 and done.stdout.count(b"\n") == 401
 
 
-def test_what_is_not_there_or_not_ours(address: str) -> None:
-    with pytest.raises(UsageError, match="no such file; check the address"):
-        open_source([f"{address}/nothing.parquet"])
-    with pytest.raises(ResourceError, match="credentials"):
-        open_source([f"{address}/secret.parquet"])
-    with pytest.raises(UsageError, match="ftp:// are not read"):
-        open_source(["ftp://example.org/rows.parquet"])
-
-
-def test_a_server_that_serves_no_parts(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("place", "error", "said"),
+    [
+        ("nothing.parquet", UsageError, "no such file; check the address"),
+        ("secret.parquet", ResourceError, "credentials"),
+        ("ftp://example.org/rows.parquet", UsageError, "ftp:// are not read"),
+        ("rows.parquet", UsageError, "download it first"),  # of a server that serves no parts
+    ],
+)
+def test_what_is_not_there_or_not_ours(
+    place: str, error: type[Exception], said: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Served, "partly", False)
-    with pytest.raises(UsageError, match="download it first"):
-        open_source([f"{address}/rows.parquet"])
-
-
-def test_a_network_that_fails_is_worth_another_try() -> None:
-    said = "object-store error: Generic HTTP error: error sending request\nCaused by: …"
-    found = explain("https://x/y.parquet", ConnectionRefusedError(said))
-    assert isinstance(found, ResourceError)
-    assert "could not be read over the network (Generic HTTP error" in found.message
+    with pytest.raises(error, match=said):
+        open_source([place if "://" in place else f"{address}/{place}"])
 
 
 @pytest.mark.parametrize(
     ("said", "told"),
     [
         ("error sending request for url (https://b.s3.amazonaws.com/)\n\nCaused by:", "network"),
+        (
+            "object-store error: Generic HTTP error: error sending request\nCaused by: …",
+            "could not be read over the network (Generic HTTP error",
+        ),
         (
             "object-store error: Generic S3 error: Error performing PUT "
             "http://169.254.169.254/latest/api/token in 5 ms - 403 Forbidden",

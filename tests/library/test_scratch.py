@@ -119,57 +119,61 @@ def test_a_large_file_of_an_arrow_stream_becomes_one_of_parts(tmp_path: Path, fo
     read_twice(source)
 
 
-def test_an_arrow_stream_that_no_file_can_hold_is_read_as_a_whole(
-    tmp_path: Path, folder: Path
-) -> None:
-    path = tmp_path / "x.arrows"
-    texts = [pa.array(values).dictionary_encode() for values in (["a", "b"] * 999, ["c"] * 999)]
-    batches = [pa.record_batch({"text": text}) for text in texts]
+def stream_of(path: Path, *columns: pa.Array) -> str:
+    """Write an Arrow stream of texts."""
+    batches = [pa.record_batch({"text": column}) for column in columns]
     with pa.ipc.new_stream(path, batches[0].schema) as stream:
-        for batch in batches:  # each with a dictionary of its own
+        for batch in batches:
             stream.write_batch(batch)
-    source = open_source([str(path)], Opening(memory=LITTLE))
-    assert source.read()["text"].cast(pl.String).to_list() == ["a", "b"] * 999 + ["c"] * 999
+    return str(path)
+
+
+def test_arrow_streams_that_no_file_can_hold(tmp_path: Path, folder: Path) -> None:
+    values = ["a", "b"] * 999, ["c"] * 999  # each with a dictionary of its own
+    encoded = [pa.array(own).dictionary_encode() for own in values]
+    source = open_source([stream_of(tmp_path / "a.arrows", *encoded)], Opening(memory=LITTLE))
+    assert source.read()["text"].cast(pl.String).to_list() == [*values[0], *values[1]]
+    no_text = pa.array([b"\xff" * 99] * 999).view(pa.string())
+    with pytest.raises(DataError, match=r"x.arrows: the file is truncated, corrupt"):
+        open_source([stream_of(tmp_path / "x.arrows", no_text)], Opening(memory=LITTLE))
     gc.collect()
     assert not list(folder.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["csv", "stream", "parquet"])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(written("csv"))[:-99], "the compressed data is truncated or corrupt"),
+        (zstd(written("csv"))[:9999], "the compressed data is truncated or corrupt"),
+        (written("stream")[:-9999], "the file is truncated, corrupt"),
+        (written("parquet")[:-9999], "the file is truncated, corrupt"),
+        (b"", "the file is empty"),
+    ],
+    ids=["gzip", "zstd", "stream", "parquet", "nothing"],
+)
 def test_a_damaged_stream_is_told_as_one(
-    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+    data: bytes, said: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = gzip.compress(written(kind))[:-99] if kind == "csv" else written(kind)[:-9999]
-    with pytest.raises(DataError, match=r"^-: .*(truncated|corrupt)"):
+    with pytest.raises(DataError, match=f"^-: {said}"):
         piped(monkeypatch, data)
     gc.collect()
     assert not list(folder.iterdir())
 
 
-def test_a_stream_of_text_that_is_none_is_damaged(tmp_path: Path, folder: Path) -> None:
-    path = tmp_path / "x.arrows"
-    batch = pa.record_batch({"text": pa.array([b"\xff" * 99] * 999).view(pa.string())})
-    with pa.ipc.new_stream(path, batch.schema) as stream:
-        stream.write_batch(batch)
-    with pytest.raises(DataError, match=r"x.arrows: the file is truncated, corrupt"):
-        open_source([str(path)], Opening(memory=LITTLE))
-    gc.collect()
-    assert not list(folder.iterdir())
-
-
-def test_a_full_disk_is_told_with_what_to_do(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_disks_that_take_nothing_are_told_with_what_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class Full(io.BytesIO):
         name = str(folder / "x")
 
         def write(self, data: object) -> int:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(scratch.tempfile, "NamedTemporaryFile", lambda **_: Full())
-    with pytest.raises(ResourceError, match=r"No space left .*TMPDIR.*--memory"):
-        piped(monkeypatch, written("csv"))
-
-
-def test_no_folder_for_temporary_files(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    with monkeypatch.context() as patch:
+        patch.setattr(scratch.tempfile, "NamedTemporaryFile", lambda **_: Full())
+        with pytest.raises(ResourceError, match=r"No space left .*TMPDIR.*--memory"):
+            piped(patch, written("csv"))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder / "none"))
     with pytest.raises(ResourceError, match="TMPDIR"):
         piped(monkeypatch, written("csv"))
 
@@ -210,26 +214,7 @@ def test_large_text_is_typed_as_text_that_is_held(early: str, late: str, tmp_pat
     assert_frame_equal(pl.concat(windows), held.read())
 
 
-def test_rows_are_refused_whatever_blank_lines_follow(tmp_path: Path) -> None:
-    path = tmp_path / "x.csv"
-    for text, rows in (("v\n1\n2,3\n\n\n", [2]), ("v,w\n1,2\n3,4,5\n\n", [2])):
-        path.write_text(text)
-        with pytest.raises(DataError, match="another number of fields") as caught:
-            open_source([str(path)])
-        assert caught.value.first_rows == rows
-
-
-def test_a_process_that_ends_at_once_removes_its_files(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = piped(monkeypatch, written("csv"))
-    assert len(list(folder.iterdir())) == 1
-    scratch.remove_all()
-    assert not list(folder.iterdir())
-    assert source.rows == ROWS
-
-
-def test_a_temporary_file_is_its_owners_alone(
+def test_a_temporary_file_is_its_owners_alone_and_goes_with_the_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
@@ -238,11 +223,11 @@ def test_a_temporary_file_is_its_owners_alone(
     monkeypatch.setattr(tempfile, "tempdir", str(link))
     before = os.umask(0)
     try:
-        made = scratch.Scratch()
+        source = piped(monkeypatch, written("csv"))
     finally:
         os.umask(before)
-    assert [path.name for path in real.iterdir()] == [made.path.name]
-    assert made.path.stat().st_mode & 0o777 == 0o600
-    made.close()
-    del made
+    (made,) = real.iterdir()
+    assert made.stat().st_mode & 0o777 == 0o600
+    scratch.remove_all()
     assert not list(real.iterdir())
+    assert source.rows == ROWS

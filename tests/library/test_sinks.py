@@ -23,16 +23,12 @@ from calibkit.files.paths import (
 from calibkit.files.sinks import Transaction, write_bytes, write_frames
 from calibkit.files.sources import open_source
 
+NO_ROOT = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 FRAME = pl.DataFrame({"score": [0.1, None, 1.0], "name": ["a,b", "", None]})
 
 
 def leftovers(folder: Path) -> list[str]:
     return [entry.name for entry in folder.iterdir() if entry.name.endswith(".tmp")]
-
-
-def test_standard_output_needs_a_format() -> None:
-    with pytest.raises(UsageError, match="--output-format"):
-        write_frames([FRAME], "-")
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, ValueError, MemoryError])
@@ -50,30 +46,23 @@ def test_exceptions_leave_nothing(
 
 
 def test_permissions_follow_the_umask_and_the_file_replaced(tmp_path: Path) -> None:
+    path, seen = tmp_path / "new.json", []
     before = os.umask(0o027)
     try:
-        write_bytes(b"1", str(tmp_path / "new.json"))
+        write_bytes(b"1", str(path))
     finally:
         os.umask(before)
-    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o640
-    (tmp_path / "new.json").chmod(0o600)
-    write_bytes(b"2", str(tmp_path / "new.json"))
-    assert (tmp_path / "new.json").stat().st_mode & 0o777 == 0o600
-
-
-def test_what_is_being_written_is_no_more_open_than_what_it_replaces(tmp_path: Path) -> None:
-    path = tmp_path / "secret.json"
-    path.write_bytes(b"1")
+    assert path.stat().st_mode & 0o777 == 0o640
     path.chmod(0o600)
-    seen = []
 
     def write(file: IO[bytes]) -> None:
-        seen.append(os.fstat(file.fileno()).st_mode & 0o777)
+        seen.append(os.fstat(file.fileno()).st_mode & 0o777)  # no more open meanwhile
         file.write(b"2")
 
     with Transaction() as outputs:
         outputs.write(write, str(path))
     assert (seen, path.read_bytes()) == ([0o600], b"2")
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None:
@@ -105,9 +94,8 @@ def test_a_folder_that_may_not_be_listed_takes_files(
 
 
 def test_symbolic_links_are_written_through(tmp_path: Path) -> None:
-    target = tmp_path / "sub" / "target.json"
+    target, link = tmp_path / "sub" / "target.json", tmp_path / "link.json"
     target.parent.mkdir()
-    link = tmp_path / "link.json"
     link.symlink_to(target)
     for content in (b"1", b"2"):
         write_bytes(content, str(link))
@@ -129,18 +117,21 @@ def test_special_files_are_written_directly(tmp_path: Path) -> None:
     assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
 
 
-def test_long_names(tmp_path: Path) -> None:
-    name = "é" * 120 + ".json"
-    write_bytes(b"1", str(tmp_path / name))
-    assert (tmp_path / name).read_bytes() == b"1"
-    with pytest.raises(UsageError, match="too long"):
-        write_bytes(b"1", str(tmp_path / ("x" * 300 + ".json")))
-
-
-def test_csv_cannot_hold_lists(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="Parquet or NDJSON"):
-        write_frames([pl.DataFrame({"v": [[1]]})], str(tmp_path / "x.csv"))
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    lists = [pl.DataFrame({"v": [[1]]})]
+    for place, frames, said in (
+        ("-", [FRAME], "--output-format"),
+        (f"{tmp_path}/x.csv", lists, "Parquet or NDJSON"),
+        (f"{tmp_path}/{'x' * 300}.csv", [FRAME], "too long"),
+        (f"{tmp_path}/none/m.csv", [FRAME], "cannot be written"),
+        (f"{tmp_path}/", [FRAME], "folder"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            write_frames(frames, place, format="csv" if place.endswith("/") else None)
     assert list(tmp_path.iterdir()) == []
+    long = tmp_path / ("é" * 120 + ".json")
+    write_bytes(b"1", str(long))
+    assert long.read_bytes() == b"1"
 
 
 # Several outputs
@@ -162,22 +153,21 @@ def test_several_outputs_appear_together_the_main_one_last(
     assert not leftovers(tmp_path)
 
 
-def test_no_output_appears_if_one_fails(tmp_path: Path) -> None:
-    with pytest.raises(UsageError), Transaction() as outputs:
-        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
-        outputs.write_frames([FRAME], str(tmp_path / "none" / "f.csv"))
-    assert list(tmp_path.iterdir()) == []
-    with pytest.raises(ResourceError), Transaction() as outputs:
-        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
-        outputs.write_bytes(b"x", "/dev/full")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_two_outputs_of_one_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("second", "error", "said"),
+    [
+        ("none/f.csv", UsageError, "cannot be written"),
+        ("/dev/full", ResourceError, "No space left"),
+        ("link.json", UsageError, "two outputs"),
+    ],
+)
+def test_no_output_appears_if_one_fails(
+    second: str, error: type[Exception], said: str, tmp_path: Path
+) -> None:
     (tmp_path / "link.json").symlink_to("m.json")
-    with pytest.raises(UsageError, match="two outputs"), Transaction() as outputs:
-        outputs.write_bytes(b"1", str(tmp_path / "m.json"))
-        outputs.write_bytes(b"2", str(tmp_path / "link.json"))
+    with pytest.raises(error, match=said), Transaction() as outputs:
+        outputs.write_bytes(b"model", str(tmp_path / "m.json"))
+        outputs.write_bytes(b"x", str(tmp_path / second))
     assert [entry.name for entry in tmp_path.iterdir()] == ["link.json"]
 
 
@@ -197,58 +187,38 @@ def test_check_output_accepts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("", "folder"),
+        ("", "no name"),
+        ("./", "folder"),
         ("sub/", "folder"),
         ("calibraton/m.csv", "did you mean 'calibration'"),
         ("file.csv/m.csv", "no such folder"),
         ("m.txt", "--output-format"),
         ("m.parquet.gz", "--output-format"),
+        pytest.param("locked/m.csv", "not writable", marks=NO_ROOT),
     ],
 )
-def test_check_output_refuses(tmp_path: Path, name: str, says: str) -> None:
-    (tmp_path / "calibration").mkdir()
-    (tmp_path / "file.csv").touch()
+def test_check_output_refuses(
+    name: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("calibration").mkdir()
+    Path("locked").mkdir(mode=0o500)
+    Path("file.csv").touch()
     with pytest.raises(UsageError, match=says):
-        check_output(f"{tmp_path}/{name}", table=True)
-
-
-def test_check_output_without_a_name() -> None:
-    with pytest.raises(UsageError, match="no name"):
-        check_output("")
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_check_output_not_writable(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(UsageError, match="not writable"):
-        check_output(str(tmp_path / "m.json"))
-    tmp_path.chmod(0o700)
-
-
-def test_writing_into_a_folder_or_nowhere(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="folder"):
-        write_bytes(b"1", str(tmp_path))
-    with pytest.raises(UsageError, match="cannot be written"):
-        write_bytes(b"1", str(tmp_path / "none" / "m.json"))
+        check_output(name, table=True)
 
 
 # One output per input
 
 
-def part(path: str, relative: str, format_name: str = "csv") -> Part:
-    return Part(path, format_name, relative)
-
-
 def test_directory_outputs(tmp_path: Path) -> None:
-    parts = [part("in/a.csv.gz", "a.csv.gz"), part("in/d=1/b.csv", "d=1/b.csv"), part("-", "-")]
+    names = {"in/a.csv.gz": "a.csv.gz", "in/d=1/b.csv": "d=1/b.csv", "-": "-"}
+    parts = [Part(path, "csv", relative) for path, relative in names.items()]
     out = str(tmp_path / "out")
-    assert directory_outputs(out, parts) == [
-        f"{out}/a.csv.gz",
-        f"{out}/d=1/b.csv",
-        f"{out}/stdin.csv",
-    ]
+    same = [f"{out}/{name}" for name in ("a.csv.gz", "d=1/b.csv", "stdin.csv")]
+    assert directory_outputs(out, parts) == same
     outputs = directory_outputs(out, parts, format="parquet")
-    assert outputs == [f"{out}/a.parquet", f"{out}/d=1/b.parquet", f"{out}/stdin.parquet"]
+    assert outputs == [f"{out}/{name}.parquet" for name in ("a", "d=1/b", "stdin")]
     with pytest.raises(KeyError), Transaction() as transaction:
         transaction.make_folders(outputs)
         transaction.write_frames([FRAME], outputs[0])
@@ -260,8 +230,3 @@ def test_directory_outputs(tmp_path: Path) -> None:
             transaction.write_frames([FRAME], output)
     for output in outputs:
         assert open_source([output]).read().equals(FRAME)
-
-
-def test_directory_outputs_clash() -> None:
-    with pytest.raises(UsageError, match=r"one/a\.csv and two/a\.csv"):
-        directory_outputs("out", [part("one/a.csv", "a.csv"), part("two/a.csv", "a.csv")])
