@@ -6,44 +6,44 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
-from calibkit_cli.main import COMMANDS, COMPLETE
+from calibkit_cli.main import COMPLETE, build_app
 from tests.conftest import LOADED, Invoke, clean_environment, printed
 from tests.test_architecture import HEAVY
 
-Complete = Callable[[str], list[str]]
+TREE: Any = get_command(build_app())
 
 
-@pytest.fixture
-def complete(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> Complete:
-    """Return what may stand in the place of the last word of a line, as bash is told."""
-
-    def call(line: str) -> list[str]:
-        monkeypatch.setenv(COMPLETE, "complete_bash")
-        monkeypatch.setenv("COMP_WORDS", line)
-        monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
-        done = invoke()
-        assert (done.code, done.stderr) == (0, "")
-        return done.stdout.decode().split()
-
-    return call
-
-
-def test_commands_options_and_choices_are_completed(complete: Complete) -> None:
-    assert set(complete("calibkit ")) == {name.replace("_", "-") for name in COMMANDS}
-    assert complete("calibkit ev") == ["evaluate"]
-    assert complete("calibkit evaluate rows.parquet --bin-") == ["--bin-strategy"]
-    assert complete("calibkit evaluate --bin-strategy eq") == ["equal-width", "equal-mass"]
-    assert complete("calibkit simulate p") == ["posterior", "partitions"]
-
-
-def test_files_are_left_to_the_shell(complete: Complete) -> None:
-    assert complete("calibkit evaluate rows") == []
-    assert complete("calibkit evaluate rows.parquet -o met") == []
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("calibkit ", [*TREE.commands]),
+        ("calibkit ev", ["evaluate"]),
+        ("calibkit evaluate rows.parquet --bin-", ["--bin-strategy"]),
+        ("calibkit evaluate --bin-strategy eq", ["equal-width", "equal-mass"]),
+        ("calibkit simulate p", ["posterior", "partitions"]),
+        ("calibkit boundary rows.csv --method ew", ["ew-dpmt", "ew-dpmt-mono"]),
+        ("calibkit boundary rows.csv --maximize you", ["youden"]),
+        ("calibkit evaluate rows.csv --metrics auc,smooth", ["auc,smooth_ece"]),
+        # Files are left to the shell.
+        ("calibkit evaluate rows", []),
+        ("calibkit evaluate rows.parquet -o met", []),
+    ],
+)
+def test_what_is_typed_is_completed(
+    line: str, names: list[str], invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(COMPLETE, "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    done = invoke()
+    assert (done.code, done.stderr) == (0, "")
+    assert done.stdout.decode().split() == names
 
 
 def test_a_key_press_loads_nothing_heavy() -> None:
@@ -54,23 +54,20 @@ def test_a_key_press_loads_nothing_heavy() -> None:
     assert not HEAVY & set(loaded.split())
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_for_a_shell_is_printed_without_asking_which_one_runs(
-    shell: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(COMPLETE, f"source_{shell}")
-    done = invoke()
-    assert done.code == 0
-    assert b"_CALIBKIT_COMPLETE=complete_" + shell.encode() in done.stdout
-
-
-def test_an_unknown_shell_is_a_mistake_not_a_failed_gate(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("typer.completion._get_shell_name", lambda: None)
-    assert invoke("--show-completion").code == 2
+    for shell in ("bash", "zsh", "fish"):
+        monkeypatch.setenv(COMPLETE, f"source_{shell}")
+        done = invoke()
+        assert done.code == 0
+        assert f"_CALIBKIT_COMPLETE=complete_{shell}" in done.stdout.decode()
+    # An unknown shell is a mistake, not a failed gate.
     monkeypatch.setenv(COMPLETE, "source_nonsense")
     assert invoke().code == 2
+    monkeypatch.delenv(COMPLETE)
+    monkeypatch.setattr("typer.completion._get_shell_name", lambda: None)
+    assert invoke("--show-completion").code == 2
 
 
 def test_the_script_completes_in_bash(tmp_path: Path) -> None:
@@ -94,12 +91,6 @@ def test_the_script_completes_in_bash(tmp_path: Path) -> None:
         check=True,
     )
     assert done.stdout == "--fail-if\n"
-
-
-def test_names_that_options_take_are_completed(complete: Complete) -> None:
-    assert complete("calibkit boundary rows.csv --method ew") == ["ew-dpmt", "ew-dpmt-mono"]
-    assert complete("calibkit boundary rows.csv --maximize you") == ["youden"]
-    assert complete("calibkit evaluate rows.csv --metrics auc,smooth") == ["auc,smooth_ece"]
 
 
 def test_completed_names_are_those_of_the_library() -> None:

@@ -12,15 +12,10 @@ import numpy as np
 import polars as pl
 import pytest
 
+import calibkit as ck
 from calibkit_cli.console import Console
 from tests.cli.score_files import simulate
 from tests.conftest import Invoke
-
-#: What no fit of test_one_program.py on a cluster asks for.
-COMMANDS = {
-    "bin": ["--score-bins", 20, "-o", "grid.parquet"],
-    "calibrate": ["--by", "site", "--provenance", "names", "-o", "cal.json"],
-}
 
 
 @pytest.fixture
@@ -38,51 +33,47 @@ def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "rows"
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_same_bytes(shards: str, invoke: Invoke, address: str, command: str) -> None:
-    *options, _, output = COMMANDS[command]
-    done = invoke(command, shards, *options, "-o", output)
-    assert done.code == 0, done.stderr
-    alone, said = Path(output).read_bytes(), done.stderr
-    done = invoke(command, shards, *options, "--dask", address, "-o", output)
-    assert done.code == 0, done.stderr
-    assert Path(output).read_bytes() == alone
-    assert done.stderr.splitlines()[-1].split()[0] == said.splitlines()[-1].split()[0]
-
-
-def test_segments_by_folder(shards: str, invoke: Invoke, address: str) -> None:
-    line = ["vad", shards, "--members", "score,score_b", "--by", "day", "--min-rows", 2, "-q"]
-    assert invoke(*line, "-o", "alone.json").code == 0
-    assert invoke(*line, "--dask", address, "-o", "there.json").code == 0
-    assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()
+@pytest.mark.parametrize(
+    ("line", "output"),
+    [
+        # What no fit of test_one_program.py on a cluster asks for.
+        ("bin rows --score-bins 20", "grid.parquet"),
+        ("calibrate rows --by site --provenance names", "cal.json"),
+        ("vad rows --members score,score_b --by day --min-rows 2", "vad.json"),
+        # A model beside the rows is found by workers.
+        ("evaluate rows --boundary model.json --no-intervals", "metrics.json"),
+    ],
+)
+def test_the_same_bytes(shards: str, invoke: Invoke, address: str, line: str, output: str) -> None:
+    ck.fit_boundary(shards, precision=0.7, folds=0).save("model.json")
+    alone = invoke(*line.split(), "-o", output)
+    alone.succeeded()
+    expected = Path(output).read_bytes()
+    there = invoke(*line.split(), "--dask", address, "-o", output)
+    there.succeeded()
+    assert Path(output).read_bytes() == expected
+    first, other = (done.stderr.splitlines()[-1].split()[0] for done in (alone, there))
+    assert first == other
 
 
 def test_a_bad_shard_has_its_exit_code(shards: str, invoke: Invoke, address: str) -> None:
     bad = Path(shards) / "day=3" / "rows.parquet"
     bad.write_bytes(bad.read_bytes()[:1000])
     done = invoke("evaluate", shards, "--dask", address, "-o", "metrics.json")
-    assert done.code == 3 and f"{bad}: the file is truncated" in done.stderr
+    done.refused(3, f"{bad}: the file is truncated")
     assert not Path("metrics.json").exists()
 
 
-def test_what_is_refused(shards: str, invoke: Invoke, address: str) -> None:
-    for options in (
-        ["--partial", "-o", "x.state"],
-        ["-o", "models/"],
-        ["--test", f"{shards}/day=1/rows.parquet"],
-    ):
-        done = invoke("boundary", shards, "--precision", 0.7, "--dask", address, *options)
+def test_what_is_refused(
+    shards: str, invoke: Invoke, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for options in ("--partial -o x.state", "-o models/", "--test rows/day=1/rows.parquet"):
+        done = invoke("boundary", shards, "--precision 0.7 --dask", address, options)
         done.refused(2, "--dask")
-    done = invoke("vad", "-", "--dask", address)
-    assert done.code == 2 and "standard input" in done.stderr
-    done = invoke("vad", "missing/", "--dask", address)
-    assert done.code == 2 and "missing" in done.stderr
-
-
-def test_without_the_extra(shards: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    invoke("vad", "-", "--dask", address).refused(2, "standard input")
+    invoke("vad", "missing/", "--dask", address).refused(2, "missing")
     monkeypatch.setitem(sys.modules, "distributed", None)
-    done = invoke("vad", shards, "--members", "score,score_b", "--dask", "local")
-    assert done.code == 2 and "calibkit[dask]" in done.stderr
+    invoke("vad", shards, "--members score,score_b --dask local").refused(2, "calibkit[dask]")
 
 
 def test_processes_of_this_machine(shards: str, command: Callable[..., Any]) -> None:
@@ -96,9 +87,8 @@ def test_processes_of_this_machine(shards: str, command: Callable[..., Any]) -> 
 def test_apply_writes_a_file_for_each(
     shards: str, invoke: Invoke, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
-    assert fitted.code == 0, fitted.stderr
-    assert invoke("apply", "model.json", shards, "-q", "-o", "alone/").code == 0
+    ck.fit_boundary(shards, precision=0.7, folds=0).save("model.json")
+    invoke("apply", "model.json", shards, "-q", "-o", "alone/").succeeded()
     lines: list[bool] = []
     monkeypatch.setattr(Console, "show_progress", lambda console: lines.append(console.quiet))
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
@@ -114,22 +104,9 @@ def test_apply_writes_a_file_for_each(
 
 
 def test_apply_writes_all_or_nothing(shards: str, invoke: Invoke, address: str) -> None:
-    fitted = invoke("calibrate", shards, "-q", "-o", "model.json")
-    assert fitted.code == 0, fitted.stderr
+    ck.fit_calibrator(shards).save("model.json")
     bad = Path(shards) / "day=3" / "rows.parquet"
     pl.read_parquet(bad).with_columns(score=pl.lit(7.0)).write_parquet(bad)
     done = invoke("apply", "model.json", shards, "--dask", address, "-o", "there/")
-    assert done.code == 3 and f"{bad}: column 'score': not in [0, 1] in 399 rows" in done.stderr
+    done.refused(3, f"{bad}: column 'score': not in [0, 1] in 399 rows")
     assert [path for path in Path("there").rglob("*") if path.is_file()] == []
-
-
-def test_models_beside_the_rows_are_found_by_workers(
-    shards: str, invoke: Invoke, address: str
-) -> None:
-    fitted = invoke("boundary", shards, "--precision", 0.7, "--folds", 0, "-q", "-o", "model.json")
-    assert fitted.code == 0, fitted.stderr
-    line = ["evaluate", shards, "--boundary", "model.json", "--no-intervals", "-q"]
-    assert invoke(*line, "-o", "alone.json").code == 0
-    done = invoke(*line, "--dask", address, "-o", "there.json")
-    assert done.code == 0, done.stderr
-    assert Path("there.json").read_bytes() == Path("alone.json").read_bytes()

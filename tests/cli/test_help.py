@@ -19,12 +19,7 @@ PLAIN = {
     name: command for name, command in TREE.commands.items() if not hasattr(command, "commands")
 }
 GROUPS = {name: command for name, command in TREE.commands.items() if name not in PLAIN}
-
-
-def panels_of(command: Any) -> list[str]:
-    """Return the panels of a command's options as they are shown."""
-    found = [getattr(param, "rich_help_panel", None) for param in command.params]
-    return list(dict.fromkeys(panel for panel in found if panel is not None))
+EVERY = [*PLAIN.values(), *(one for own in GROUPS.values() for one in own.commands.values())]
 
 
 def test_every_command_has_its_place_in_the_help() -> None:
@@ -32,30 +27,21 @@ def test_every_command_has_its_place_in_the_help() -> None:
     assert len(COMMANDS) == sum(map(len, main.PURPOSES.values()))
     assert all(command.rich_help_panel in main.PURPOSES for command in TREE.commands.values())
     for name, does in COMMANDS.items():
-        told = " ".join(TREE.commands[name.replace("_", "-")].help.split())
-        assert told.startswith(does), (
-            "the list and the help say what a command does in one sentence"
-        )
+        # The list and the help say what a command does in one sentence.
+        assert " ".join(TREE.commands[name.replace("_", "-")].help.split()).startswith(does)
 
 
 def test_output_input_and_run_come_last_in_this_order() -> None:
-    every = [
-        *PLAIN.values(),
-        *(one for group in GROUPS.values() for one in group.commands.values()),
-    ]
-    for command in every:
-        panels = panels_of(command)
-        shared = [panel for panel in panels if panel in help_pages.LAST]
+    for command in EVERY:
+        found = [getattr(param, "rich_help_panel", None) for param in command.params]
+        panels = [panel for panel in dict.fromkeys(found) if panel is not None]
+        shared = [panel for panel in help_pages.LAST if panel in panels]
         assert panels[len(panels) - len(shared) :] == shared
-        assert shared == [panel for panel in help_pages.LAST if panel in shared]
 
 
 def test_columns_stand_in_one_order() -> None:
     seen = set()
-    for command in [
-        *PLAIN.values(),
-        *(one for own in GROUPS.values() for one in own.commands.values()),
-    ]:
+    for command in EVERY:
         columns = [one.name for one in command.params if one.rich_help_panel == COLUMNS]
         known = [name for name in columns if name in ROLES]
         assert known == sorted(known, key=ROLES.index) == columns[: len(known)]
@@ -76,9 +62,7 @@ def test_every_command_takes_the_options_of_every_run() -> None:
         }
 
 
-def test_an_option_that_changes_nothing_is_checked_and_not_shown(
-    invoke: Invoke,
-) -> None:
+def test_an_option_that_changes_nothing_is_checked_and_not_shown(invoke: Invoke) -> None:
     assert invoke("show", "--schema", "boundary", *EVERY_RUN).code == 0
     assert invoke("show", "--schema", "boundary", "--threads", "0").code == 2
     assert b"--memory" not in invoke("show", "--help").stdout
@@ -117,10 +101,6 @@ def test_the_whole_help_says_what_each_method_is(
     assert all(name in short for name in named)
 
 
-def options_in(text: str) -> set[str]:
-    return set(re.findall(r"^│ (?:\* +)?(--[a-z0-9-]+)", text, re.MULTILINE))
-
-
 @pytest.mark.parametrize("name", ["boundary", "evaluate", "calibrate", "hetcal", "apply", "vad"])
 def test_everyday_options_come_first_and_the_rest_on_request(
     name: str, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
@@ -128,13 +108,15 @@ def test_everyday_options_come_first_and_the_rest_on_request(
     monkeypatch.setenv("COLUMNS", "80")
     short, whole = (invoke(name, flag).stdout.decode() for flag in ("--help", "--help-all"))
     assert len(short.splitlines()) <= (60 if name == "boundary" else 80)
-    shown, known = options_in(short), options_in(whole)
+    shown, known = (
+        set(re.findall(r"^│ (?:\* +)?(--[a-z0-9-]+)", text, re.MULTILINE))
+        for text in (short, whole)
+    )
     assert len(shown) <= 18
     assert {"--output", "--help", "--help-all"} <= shown < known
     assert f"{name} --help-all shows {len(known - shown)} more options" in short
     assert "<bool>" not in whole
-    again = invoke(name, "--help").stdout.decode()
-    assert again == short  # what one page leaves out, it leaves as it was
+    assert invoke(name, "--help").stdout.decode() == short  # a page leaves the options as they were
 
 
 def test_no_everyday_help_is_longer_than_two_screens(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -25,30 +26,31 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_only_a_terminal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    Console(quiet=True).show_progress()
-    assert not progress._lines
-    Console().show_progress()
-    assert len(progress._lines) == 1
-    end_lines()
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    Console().show_progress()
-    assert not progress._lines
-
-
 @pytest.mark.parametrize(
-    ("output", "terminal", "hidden"),
-    [("-", True, True), ("-", False, False), (None, True, False), (None, False, False)],
+    ("options", "stdout", "stderr", "shown"),
+    [
+        ({}, True, True, True),
+        ({}, False, True, True),
+        ({}, True, False, False),
+        ({"quiet": True}, True, True, False),
+        # Rows that go to the terminal hide the line.
+        ({"output": "-"}, True, True, False),
+        ({"output": "-"}, False, True, True),
+    ],
 )
-def test_rows_that_go_to_the_terminal_hide_the_line(
-    output: str | None, terminal: bool, hidden: bool, monkeypatch: pytest.MonkeyPatch
+def test_only_a_terminal_is_told(
+    options: dict[str, Any],
+    stdout: bool,
+    stderr: bool,
+    shown: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    both = {sys.stdout: terminal, sys.stderr: True}
+    both = {sys.stdout: stdout, sys.stderr: stderr}
     monkeypatch.setattr(progress, "_is_terminal", both.__getitem__)
-    Console(output).show_progress()
-    assert bool(progress._lines) is not hidden
+    Console(**options).show_progress()
+    assert len(progress._lines) == shown
     end_lines()
+    assert not progress._lines
 
 
 def test_rows_speed_and_time_left() -> None:
@@ -121,7 +123,6 @@ def test_it_shows_after_a_while_and_goes_away() -> None:
     clear_line()
     assert line._bar is None
     end_lines()
-    assert not progress._lines
 
 
 def test_a_source_tells_of_its_windows() -> None:
@@ -136,20 +137,11 @@ def test_a_source_tells_of_its_windows() -> None:
 
 
 def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:
-    rows = tmp_path / "rows.csv"
+    rows, output = tmp_path / "rows.csv", tmp_path / "v.json"
     rows.write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
-    line = [
-        sys.executable,
-        "-m",
-        "calibkit_cli.main",
-        "vad",
-        str(rows),
-        "-o",
-        str(tmp_path / "v.json"),
-    ]
     mine, theirs = pty.openpty()
-    done = subprocess.run(
-        line,
+    subprocess.run(
+        [sys.executable, "-m", "calibkit_cli.main", "vad", str(rows), "-o", str(output)],
         stdin=subprocess.DEVNULL,
         stdout=theirs,
         stderr=theirs,
@@ -159,5 +151,4 @@ def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:
     os.close(theirs)
     said = os.read(mine, 10_000).decode()
     os.close(mine)
-    assert done.returncode == 0
     assert "rows/s" not in said and "Model written" in said

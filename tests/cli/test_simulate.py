@@ -26,33 +26,26 @@ def test_every_format_holds_the_rows_of_the_library(
     invoke: Invoke, tmp_path: Path, suffix: str
 ) -> None:
     output = tmp_path / f"rows.{suffix}"
-    outcome = invoke("simulate", "posterior", "--rows", 30, "--seed", 5, "-o", output)
-    assert (outcome.code, outcome.stdout) == (0, b"")
-    assert "30 rows" in outcome.stderr
-    read = pl.read_parquet if suffix == "parquet" else pl.read_csv
+    outcome = invoke("simulate", "posterior", "--rows 30 --seed 5 -o", output)
+    assert outcome.stdout == b""
+    outcome.succeeded("30 rows")
     expected = simulate_posterior(30, seed=5)
-    assert read(output).cast(dict(expected.schema)).equals(expected)
+    assert outcome.result().cast(dict(expected.schema)).equals(expected)
 
 
 def test_every_option_reaches_the_simulation(invoke: Invoke, tmp_path: Path) -> None:
-    output = tmp_path / "rows.parquet"
-    line = (
-        "simulate posterior --rows 40 --seed 7 --true-prior 2,6 --model-prior 1,1 --tau 2 "
-        "--evidence 3,300 --dtype float32 --keep label,score --keep un* -q"
+    options = (
+        "--rows 40 --seed 7 --true-prior 2,6 --model-prior 1,1 --tau 2 "
+        "--evidence 3,300 --dtype float32 --keep label,score --keep un* -q -o"
     )
-    outcome = invoke(*line.split(), "-o", output)
-    assert (outcome.code, outcome.stderr) == (0, "")
-    expected = simulate_posterior(
-        40,
-        seed=7,
-        true_prior=(2, 6),
-        model_prior=(1, 1),
-        tau=2,
-        evidence=(3, 300),
-        dtype="float32",
-        keep=["label", "score", "uncertainty"],
-    )
-    assert pl.read_parquet(output).equals(expected)
+    outcome = invoke("simulate", "posterior", options, tmp_path / "rows.parquet")
+    assert outcome.stderr == ""
+    own: dict[str, Any] = {"true_prior": (2, 6), "model_prior": (1, 1), "evidence": (3, 300)}
+    keep = ["label", "score", "uncertainty"]
+    expected = simulate_posterior(40, seed=7, tau=2, dtype="float32", keep=keep, **own)
+    assert outcome.result().equals(expected)
+    whole = simulate_posterior(40, seed=7, tau=2, dtype="float32", **own)
+    assert whole.select(keep).equals(expected)
 
 
 def test_a_pipe_gets_csv_unless_told_otherwise(invoke: Invoke) -> None:
@@ -67,22 +60,17 @@ def test_a_pipe_gets_csv_unless_told_otherwise(invoke: Invoke) -> None:
 def test_json_summary(invoke: Invoke, tmp_path: Path) -> None:
     output = str(tmp_path / "rows.csv")
     outcome = invoke("simulate", "posterior", "--rows", 20, "-o", output, "--json")
-    assert json.loads(outcome.stdout) == {
-        "rows": 20,
-        "columns_added": list(POSTERIOR_COLUMNS),
-        "output": output,
-        "warnings": [],
-    }
+    columns = list(POSTERIOR_COLUMNS)
+    expected = {"rows": 20, "columns_added": columns, "output": output, "warnings": []}
+    assert json.loads(outcome.stdout) == expected
     assert outcome.stderr == ""
 
 
 def test_one_class_only_is_worth_a_warning(invoke: Invoke, tmp_path: Path) -> None:
-    output = tmp_path / "rows.csv"
-    outcome = invoke("simulate", "posterior", "--rows", 1, "-o", output)
-    outcome.succeeded("every row has the label 0")
+    output, said = tmp_path / "rows.csv", "every row has the label 0"
+    invoke("simulate", "posterior", "--rows", 1, "-o", output).succeeded(said)
     output.unlink()
-    strict = invoke("simulate", "posterior", "--rows", 1, "-o", output, "--warnings", "error")
-    assert strict.code == 3
+    invoke("simulate", "posterior", "--rows 1 --warnings error -o", output).refused(3, said)
     assert not output.exists()
 
 
@@ -91,38 +79,32 @@ def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke, tmp_pat
     outcome = invoke("simulate", "posterior", "--rows", 10**9, "-o", output, "--dry-run")
     assert outcome.code == 0
     assert b"Would simulate 1,000,000,000 rows" in outcome.stdout
-    assert not output.exists()
     outcome = invoke("simulate", "posterior", "--rows", 9, "-o", output, "--dry-run", "--json")
     plan = {"dry_run": True, "rows": 9, "columns": list(POSTERIOR_COLUMNS)}
     assert json.loads(outcome.stdout) == plan
+    assert not output.exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("options", "message"),
     [
-        ([], "Missing option '--rows'"),
-        (["--rows", "0"], "--rows"),
-        (
-            ["--rows", "9", "--evidence", "1.5,3"],
-            "--evidence is '1.5,3'; expected two whole numbers",
-        ),
-        (["--rows", "9", "--evidence", "inf,3"], "expected two whole numbers"),
-        (["--rows", "9", "--true-prior", "1"], "--true-prior is '1'; expected two numbers"),
-        (["--rows", "9", "--model-prior", "a,b"], "--model-prior is 'a,b'"),
-        (["--rows", "9", "--true-prior", "1,-1"], "the true prior is 1,-1"),
-        (["--rows", "9", "--tau", "nan"], "tau is nan"),
-        (["--rows", "9", "--keep", "lable"], "did you mean 'label'?"),
-        (["--rows", "9", "--json"], "--json needs -o FILE"),
-        (["--rows", "9", "--json", "-o", "-"], "both write to standard output"),
-        (["--rows", "9", "-o", "no-such-folder/rows.csv"], "no-such-folder"),
-        (["--rows", "9", "-o", "folder/"], "name a file in it"),
+        ("", "Missing option '--rows'"),
+        ("--rows 0", "--rows"),
+        ("--rows 9 --evidence 1.5,3", "--evidence is '1.5,3'; expected two whole numbers"),
+        ("--rows 9 --evidence inf,3", "expected two whole numbers"),
+        ("--rows 9 --true-prior 1", "--true-prior is '1'; expected two numbers"),
+        ("--rows 9 --model-prior a,b", "--model-prior is 'a,b'"),
+        ("--rows 9 --true-prior 1,-1", "the true prior is 1,-1"),
+        ("--rows 9 --tau nan", "tau is nan"),
+        ("--rows 9 --keep lable", "did you mean 'label'?"),
+        ("--rows 9 --json", "--json needs -o FILE"),
+        ("--rows 9 --json -o -", "both write to standard output"),
+        ("--rows 9 -o no-such-folder/rows.csv", "no-such-folder"),
+        ("--rows 9 -o folder/", "name a file in it"),
     ],
 )
-def test_usage_errors(invoke: Invoke, arguments: list[str], message: str) -> None:
-    outcome = invoke("simulate", "posterior", *arguments)
-    said = outcome.stdout.decode() if "--json" in arguments else outcome.stderr
-    assert outcome.code == 2
-    assert message in said
+def test_usage_errors(invoke: Invoke, options: str, message: str) -> None:
+    invoke("simulate", "posterior", *options.split()).refused(2, message)
 
 
 def test_an_unknown_kind_names_the_nearest(invoke: Invoke) -> None:

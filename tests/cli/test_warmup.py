@@ -9,6 +9,7 @@ import sys
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -47,28 +48,28 @@ def test_the_list_has_all_that_fits_call() -> None:
     assert sorted(called - set(_ahead.listed())) == [], "run python -m tests.signatures"
 
 
+def ran(cache: Path, *arguments: object, **keywords: Any) -> subprocess.CompletedProcess[str]:
+    """Run Python in a process of its own, with its own cache."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**clean_environment(), "XDG_CACHE_HOME": str(cache)},
+        capture_output=True,
+        text=True,
+        check=True,
+        **keywords,
+    )
+
+
 @pytest.mark.few(1)
 @compiled_only
 @pytest.mark.parametrize("threads", [2, 1])
-def test_what_lies_there_is_not_compiled_again(
-    tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    script = (
+def test_what_lies_there_is_not_compiled_again(tmp_path: Path, threads: int) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
         "from calibkit.runtime.kernels import compile_all\n"
         f"if __name__ == '__main__': print(compile_all({threads}, {LINES}))"
     )
-    (tmp_path / "script.py").write_text(script)
-    environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)}
-    said = [
-        subprocess.run(
-            [sys.executable, str(tmp_path / "script.py")],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for _ in range(2)
-    ]
+    said = [ran(tmp_path, script).stdout for _ in range(2)]
     folder = str(tmp_path / "calibkit" / _jit.folder_name())
     assert said[0] == f"Compiled(kernels=2, compiled=2, kept=2, folder={folder!r})\n"
     assert said[1] == said[0].replace("compiled=2", "compiled=0")
@@ -79,27 +80,15 @@ def test_how_many_there_are_is_said(invoke: Invoke, monkeypatch: pytest.MonkeyPa
     compile_all(1, LINES)
     monkeypatch.setattr(_ahead, "listed", lambda: LINES)
     done = invoke("warmup", "--json", "--threads", 1)
-    assert done.code == 0
-    assert json.loads(done.stdout) == {
-        "kernels": 2,
-        "compiled": 0,
-        "kept": 2,
-        "folder": _jit.FOLDER,
-        "warnings": [],
-    }
+    found: Any = {"kernels": 2, "compiled": 0, "kept": 2, "folder": _jit.FOLDER, "warnings": []}
+    assert done.result() == found
     assert done.stderr == "2 kernels: 0 compiled, 2 already cached.\n"
     assert invoke("warmup", "--quiet", "--threads", 1).stderr == ""
-
-
-@compiled_only
-def test_without_a_cache_there_is_a_warning(
-    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    # Without a cache.
     monkeypatch.setattr(_jit, "FOLDER", None)
-    monkeypatch.setattr(_ahead, "listed", lambda: LINES)
     done = invoke("warmup", "--json", "--threads", 1)
-    told = json.loads(done.stdout)
-    assert (done.code, told["kernels"], told["kept"], told["folder"]) == (0, 2, 0, None)
+    told = done.result()
+    assert (told["kernels"], told["kept"], told["folder"]) == (2, 0, None)
     assert done.stderr.startswith("Warning: the cache cannot be written: 2 of 2 kernels")
 
 
@@ -107,20 +96,15 @@ def test_without_a_cache_there_is_a_warning(
 def test_a_first_use_says_what_it_waits_for(tmp_path: Path) -> None:
     rows = write(simulate(300), tmp_path / "rows.parquet")
 
-    def run(*more: str) -> list[str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "calibkit_cli", "calibrate", str(rows), *more, "--json"],
-            env={**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=True,
-        )
+    def run() -> list[str]:
+        line = ("calibrate", rows, "--method", "isotonic", "--json")
+        done = ran(tmp_path, "-m", "calibkit_cli", *line)
         assert json.loads(done.stdout)["kind"] == "calibrator"
         return [line for line in done.stderr.splitlines() if "ompil" in line]
 
     expected = ["Compiling for first use, about 15 s; `calibkit warmup` does it in advance."]
-    assert run("--method", "isotonic") == ([] if INTERPRETED else expected)
-    assert run("--method", "isotonic") == []
+    assert run() == ([] if INTERPRETED else expected)
+    assert run() == []
 
 
 def test_who_wants_quiet_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +128,7 @@ def test_what_first_uses_wait_for_is_listed() -> None:
 @compiled_only
 def test_first_uses_share_what_they_compile(tmp_path: Path) -> None:
     rows = write(simulate(300), tmp_path / "rows.parquet")
-    command = ["calibrate", str(rows), "--method", "beta", "-q", "-o", str(tmp_path / "model.json")]
+    model = tmp_path / "model.json"
     script = (
         "import subprocess, sys; from calibkit.runtime import kernels, threads\n"
         "threads.thread_count = lambda _: 2; ended = kernels.stop_sharing\n"
@@ -153,16 +137,10 @@ def test_first_uses_share_what_they_compile(tmp_path: Path) -> None:
         "    print(process.wait(), process.args[2:4], flush=True)\n"
         "from calibkit_cli import main; main.stop_sharing = stop; main.main()\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, *command],
-        env={**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = ran(tmp_path, "-c", script, "calibrate", rows, "--method", "beta", "-q", "-o", model)
     assert done.stderr == ""
     assert done.stdout.split(" ", 1)[1] == "['-m', 'calibkit_kernels._ahead']\n"
-    assert json.loads((tmp_path / "model.json").read_bytes())["kind"] == "calibrator"
+    assert json.loads(model.read_bytes())["kind"] == "calibrator"
 
 
 @compiled_only
@@ -197,14 +175,7 @@ def test_others_begin_at_the_far_end(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 @compiled_only
 def test_what_others_compile_is_kept(tmp_path: Path) -> None:
-    environment = {**clean_environment(), "XDG_CACHE_HOME": str(tmp_path)}
     for parent, kept in ((os.getppid(), 0), (os.getpid(), 2)):
-        subprocess.run(
-            [sys.executable, "-m", "calibkit_kernels._ahead", str(parent)],
-            env=environment,
-            input="\n".join(LINES),
-            text=True,
-            check=True,
-        )
+        ran(tmp_path, "-m", "calibkit_kernels._ahead", parent, input="\n".join(LINES))
         folder = tmp_path / "calibkit" / _jit.folder_name()
         assert len(list(folder.glob("*.kernel"))) == kept

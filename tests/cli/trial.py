@@ -20,15 +20,15 @@ from calibkit_cli.console import Console
 from calibkit_cli.lines import Results, Talk
 
 
-class How(Results, Talk):
-    """How to fail."""
+class Said(Results, Talk):
+    """What to say, or how to fail."""
 
-    how: Annotated[str, option(argument=True, metavar="HOW")]
+    text: Annotated[str, option(argument=True)]
 
 
-def fail(asked: How) -> None:
+def fail(asked: Said) -> None:
     """Raise an error."""
-    how = asked.how
+    how = asked.text
     if how == "data":
         raise DataError(
             "3 scores are above 1.", file="a.csv", column="score", rows=3, first_rows=[4, 9, 12]
@@ -77,16 +77,9 @@ def warn(asked: Chance) -> None:
     print(asked.seed, asked.threads)
 
 
-class Said(Results, Talk):
-    """What to say."""
-
-    text: Annotated[str, option(argument=True)]
-    tabular: Annotated[bool, option()] = False
-
-
 def say(asked: Said) -> None:
     """Say something through the console."""
-    text, console = asked.text, asked.part(Console, tabular=asked.tabular)
+    text, console = asked.text, asked.part(Console)
     console.detail("a detail")
     if text == "warn":
         console.warn("be careful")
@@ -102,7 +95,7 @@ def build_app(commands: Iterable[str] = main.COMMANDS, *, brief: bool = False) -
     app = _build_app(commands, brief=brief)
     for function in (endless, wait):
         app.command()(function)
-    declare.add(app, "fail", fail, How)
+    declare.add(app, "fail", fail, Said)
     declare.add(app, "warn", warn, Chance)
     declare.add(app, "say", say, Said)
     return app

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy as np
 import pytest
 
 from calibkit_kernels import _jit, draws, tally
-from tests.conftest import INTERPRETED, ROOT, clean_environment
+from tests.conftest import INTERPRETED, ROOT, printed
 from tests.kernels import bits
 from tests.naive import boundaries as naive
 
@@ -22,59 +21,55 @@ KERNELS = ROOT / "kernels" / "calibkit_kernels"
 compiled_only = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled here")
 
 #: A kernel that inlines one of another file: `uniform` of splits calls `mix` of digest.
+#: It prints the cache, a number, and how many kernels were compiled instead of loaded.
 PROBE = """
+import calibkit_kernels
+compiled = []
+calibkit_kernels.before_compiling = lambda _, line: compiled.append(line)
 import numpy as np
 from calibkit_kernels import _jit
 from calibkit_kernels import draws
 print(_jit.FOLDER)
 print(draws.uniform(np.uint64(3), 1).hex())
+print(len(compiled))
 """
+
+#: Where no folder of the user's can be made.
+NOWHERE = {"XDG_CACHE_HOME": "", "HOME": "/proc/nowhere"}
 
 
 def run(script: str, **environment: str) -> list[str]:
-    """Return the lines that a script prints in a process of its own."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        env={**clean_environment(), **environment},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return done.stdout.splitlines()
+    """Return the lines that a script prints in a process of its own; a warning is an error."""
+    return printed(script, PYTHONWARNINGS="error", **environment)
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Return a cache that holds what the probe compiles, and what this printed; it stays as it is."""
-    folder = tmp_path_factory.mktemp("cache")
-    return folder, run(PROBE, XDG_CACHE_HOME=str(folder))
+def filled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
+    """Return a cache with what the probe compiles, its folder and the number; it stays as it is."""
+    cache = tmp_path_factory.mktemp("cache")
+    folder, value, _ = run(PROBE, XDG_CACHE_HOME=str(cache))
+    return cache, folder, value
 
 
 @compiled_only
 def test_compiled_and_interpreted_give_the_same_bits() -> None:
-    environment = {**clean_environment(), "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.kernels.bits"],
-        env=environment,
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(done.stdout) == bits.digests()
+    script = "import json; from tests.kernels import bits; print(json.dumps(bits.digests()))"
+    (found,) = printed(script, NUMBA_DISABLE_JIT="1")
+    assert json.loads(found) == bits.digests()
+
+
+def test_interpreted_kernels_wrap_around_without_warnings() -> None:
+    assert run(PROBE, NUMBA_DISABLE_JIT="1") == ["None", naive.uniform(3, 1).hex(), "0"]
 
 
 @compiled_only
 def test_the_cache_lies_where_the_system_wants_it(
-    tmp_path: Path, filled: tuple[Path, list[str]]
+    tmp_path: Path, filled: tuple[Path, str, str]
 ) -> None:
-    cache, (folder, _) = filled
-    assert Path(folder).parent == cache / "calibkit"
-    assert list(Path(folder).glob("draws.uniform-*.kernel"))
-
-    (folder, _) = run(PROBE, XDG_CACHE_HOME="", HOME=str(tmp_path / "home"))
+    cache, named, _ = filled
+    assert Path(named).parent == cache / "calibkit"
+    assert list(Path(named).glob("draws.uniform-*.kernel"))
+    folder, *_ = run(PROBE, XDG_CACHE_HOME="", HOME=str(tmp_path / "home"))
     assert Path(folder).parent == tmp_path / "home" / ".cache" / "calibkit"
 
 
@@ -92,44 +87,33 @@ def test_a_relative_cache_folder_is_not_followed(
 @pytest.mark.parametrize("what", ["a file", "nowhere", "read-only"])
 def test_without_a_writable_folder_kernels_run(tmp_path: Path, what: str) -> None:
     place = tmp_path / "place"
+    where = {"XDG_CACHE_HOME": "", "HOME": str(place)}
     if what == "a file":
         place.write_text("in the way")
+        where["XDG_CACHE_HOME"] = str(place)
     elif what == "read-only":
         if os.geteuid() == 0:
             pytest.skip("root may write everywhere")
         place.mkdir(mode=0o500)
     else:
-        place = Path("/proc/nowhere")
-    expected = naive.uniform(3, 1).hex()
-    home = {"XDG_CACHE_HOME": "", "HOME": str(place)}
-    named = {"XDG_CACHE_HOME": str(place), "HOME": str(place)}
-    assert run(PROBE, **(named if what == "a file" else home)) == ["None", expected]
+        where = NOWHERE
+    assert run(PROBE, **where) == ["None", naive.uniform(3, 1).hex(), "1"]
 
 
 @compiled_only
 @pytest.mark.parametrize("damage", [b"garbage", None], ids=["garbage", "cut"])
 def test_a_damaged_cache_is_passed_over(
-    tmp_path: Path, damage: bytes | None, filled: tuple[Path, list[str]]
+    tmp_path: Path, damage: bytes | None, filled: tuple[Path, str, str]
 ) -> None:
-    cache, (folder, value) = filled
+    cache, folder, value = filled
     damaged = Path(folder.replace(str(cache), str(tmp_path)))
     shutil.copytree(cache, tmp_path, dirs_exist_ok=True)
-    files = list(damaged.glob("*.kernel"))
-    assert files
-    for path in files:
+    for path in damaged.glob("*.kernel"):
         content = path.read_bytes()
         path.write_bytes(content[: len(content) // 2] if damage is None else damage)
-    assert run(PROBE, XDG_CACHE_HOME=str(tmp_path)) == [str(damaged), value]
-
-
-#: The probe, and how many kernels were compiled instead of loaded.
-COUNTED = f"""
-import calibkit_kernels
-compiled = []
-calibkit_kernels.before_compiling = lambda _, line: compiled.append(line)
-{PROBE}
-print(len(compiled))
-"""
+    where = {"XDG_CACHE_HOME": str(tmp_path)}
+    assert run(PROBE, **where) == [str(damaged), value, "1"]
+    assert run(PROBE, **where) == [str(damaged), value, "0"]
 
 
 def copied(folder: Path) -> dict[str, str]:
@@ -143,26 +127,25 @@ def copied(folder: Path) -> dict[str, str]:
 
 @compiled_only
 def test_the_same_sources_elsewhere_share_what_was_compiled(
-    tmp_path: Path, filled: tuple[Path, list[str]]
+    tmp_path: Path, filled: tuple[Path, str, str]
 ) -> None:
-    cache, printed = filled
+    cache, folder, value = filled
     elsewhere = copied(tmp_path / "elsewhere")
-    assert run(COUNTED, XDG_CACHE_HOME=str(cache), **elsewhere) == [*printed, "0"]
+    assert run(PROBE, XDG_CACHE_HOME=str(cache), **elsewhere) == [folder, value, "0"]
 
 
 @compiled_only
 def test_kernels_that_an_installation_brings_are_looked_at_first(tmp_path: Path) -> None:
     made = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "NUMBA_CPU_NAME": "generic"}
-    folder, value, _ = run(COUNTED, **made)
+    folder, value, _ = run(PROBE, **made)
     place = copied(tmp_path / "elsewhere")
     shutil.copytree(folder, tmp_path / "elsewhere/calibkit_kernels/compiled" / Path(folder).name)
     # On the processor at hand, and without a folder of the user's.
-    nowhere = {"XDG_CACHE_HOME": "", "HOME": "/proc/nowhere"}
-    assert run(COUNTED, **place, **nowhere) == ["None", value, "0"]
+    assert run(PROBE, **place, **NOWHERE) == ["None", value, "0"]
     # Of other sources nothing is taken.
     with (tmp_path / "elsewhere/calibkit_kernels/sums.py").open("a") as file:
         file.write("# changed\n")
-    assert run(COUNTED, **place, **nowhere) == ["None", value, "1"]
+    assert run(PROBE, **place, **NOWHERE) == ["None", value, "1"]
 
 
 @compiled_only
@@ -170,24 +153,24 @@ def test_many_processes_fill_a_cache_at_once(tmp_path: Path) -> None:
     cache = {"XDG_CACHE_HOME": str(tmp_path)}
     with ThreadPoolExecutor(3) as pool:
         seen = list(pool.map(lambda _: run(PROBE, **cache), range(3)))
-    assert seen == seen[:1] * 3
-    assert not [path for path in Path(seen[0][0]).iterdir() if path.suffix != ".kernel"]
-    assert run(COUNTED, **cache) == [*seen[0], "0"]
+    folder, value, _ = seen[0]
+    assert [one[:2] for one in seen] == [[folder, value]] * 3
+    assert not [path for path in Path(folder).iterdir() if path.suffix != ".kernel"]
+    assert run(PROBE, **cache) == [folder, value, "0"]
 
 
 @compiled_only
 def test_a_change_in_another_file_is_never_served_stale(tmp_path: Path) -> None:
     where = {**copied(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    folder, first = run(PROBE, **where)
-    assert run(PROBE, **where) == [folder, first]
-
+    folder, first, _ = run(PROBE, **where)
+    assert run(PROBE, **where) == [folder, first, "0"]
     source = tmp_path / "calibkit_kernels/draws.py"
     stamp = source.stat()
     text = source.read_text()
     assert "0xBF58476D1CE4E5B9" in text
     source.write_text(text.replace("0xBF58476D1CE4E5B9", "0xBF58476D1CE4E5BB"))
     os.utime(source, (stamp.st_atime, stamp.st_mtime + 10))  # Python's own cache sees it
-    other_folder, second = run(PROBE, **where)
+    other_folder, second, _ = run(PROBE, **where)
     assert other_folder != folder and second != first
 
 
@@ -202,37 +185,6 @@ def test_the_digest_is_of_every_source(monkeypatch: pytest.MonkeyPatch, tmp_path
         seen.add(_jit.source_digest())
     (tmp_path / "rates.py").rename(tmp_path / "precise.py")
     assert _jit.source_digest() not in seen
-
-
-def test_interpreted_kernels_wrap_around_without_warnings() -> None:
-    (folder, found) = run(PROBE, NUMBA_DISABLE_JIT="1")
-    assert folder == "None"
-    assert found == naive.uniform(3, 1).hex()
-
-
-#: A kernel from the cache, then one that has to be compiled, then one whose types are new.
-MIXED = """
-import sys
-import numpy as np
-from calibkit_kernels import draws
-assert draws.uniform(np.uint64(3), 1) >= 0
-print("numba" in sys.modules)
-words = np.arange(5, dtype=np.uint64)
-draws.absorb(words, words.copy(), np.uint64(7))
-print(words.sum())
-"""
-
-
-@compiled_only
-def test_a_kernel_from_the_cache_loads_no_compiler_and_hinders_none(
-    tmp_path: Path, filled: tuple[Path, list[str]]
-) -> None:
-    shutil.copytree(filled[0], tmp_path, dirs_exist_ok=True)
-    cache = {"XDG_CACHE_HOME": str(tmp_path)}
-    loaded, mixed = run(MIXED, **cache)  # the first is in the cache, the others are not
-    assert loaded == "False"
-    assert run(MIXED, **cache) == ["False", mixed]
-    assert run(MIXED, XDG_CACHE_HOME=str(tmp_path / "other"))[1] == mixed
 
 
 #: Kernels that allocate, and that return an array, with values of a type each.
@@ -332,8 +284,8 @@ def test_code_that_only_this_process_can_run_is_not_kept(tmp_path: Path) -> None
 
 
 @compiled_only
-def test_where_code_cannot_be_loaded_it_is_compiled(filled: tuple[Path, list[str]]) -> None:
-    cache, (folder, value) = filled
+def test_where_code_cannot_be_loaded_it_is_compiled(filled: tuple[Path, str, str]) -> None:
+    cache, folder, value = filled
     for broken in ("_extension", "_engine"):  # by another numba, say
-        spoilt = f"from calibkit_kernels import _machine\n_machine.{broken} = None\n{COUNTED}"
+        spoilt = f"from calibkit_kernels import _machine\n_machine.{broken} = None\n{PROBE}"
         assert run(spoilt, XDG_CACHE_HOME=str(cache)) == [folder, value, "1"]

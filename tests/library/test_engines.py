@@ -7,7 +7,6 @@ import pickle
 import signal
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from itertools import pairwise
@@ -44,13 +43,11 @@ OPTIONS = VadOptions(by="country")
 TASK = StateTask(partial(vad_state, OPTIONS), ShardOpening(Memory(1)))
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[distributed.LocalCluster]:
-    """Threads as workers: a scheduler of its own, without processes to start."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as found:
-        yield found
+def threads(workers: int) -> distributed.LocalCluster:
+    """Return threads as workers: a scheduler of its own, without processes to start."""
+    return distributed.LocalCluster(
+        n_workers=workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+    )
 
 
 @pytest.fixture
@@ -89,20 +86,11 @@ def test_errors_keep_what_they_know_on_their_way(
     assert str(found) == str(error)
 
 
-def dies_once(marker: str, shard: Shard) -> State:
-    """Kill the worker the first time that a certain shard comes."""
-    if shard.name.endswith("part-3.parquet"):
-        try:
-            Path(marker).touch(exist_ok=False)
-        except FileExistsError:
-            return TASK(shard)
-        os.kill(os.getpid(), signal.SIGKILL)
-    return TASK(shard)
-
-
-def dies(shard: Shard) -> State:
-    """Kill every worker that takes a certain shard."""
-    if shard.name.endswith("part-3.parquet"):
+def dies(marker: str | None, shard: Shard) -> State:
+    """Kill every worker that takes a certain shard, or with a marker the first one only."""
+    if shard.name.endswith("part-3.parquet") and not (marker and Path(marker).exists()):
+        if marker:
+            Path(marker).touch()
         os.kill(os.getpid(), signal.SIGKILL)
     return TASK(shard)
 
@@ -129,17 +117,16 @@ def test_a_worker_that_dies_loses_nothing(files: Path, tmp_path: Path) -> None:
     work = [*parts, *shards[:3], *shards[4:]]
     with DaskEngine("local", 2) as engine:
         assert engine.at_once == 2
-        done = engine.reduce(join_states, engine.map(partial(dies_once, str(marker)), work))
+        done = engine.reduce(join_states, engine.map(partial(dies, str(marker)), work))
         assert marker.exists()
         alone = LocalEngine()
         beside = alone.reduce(join_states, alone.map(TASK, shards))
         assert done.to_bytes() == beside.to_bytes()
         assert done.rows == beside.rows == 700
         engine._cluster.scheduler.allowed_failures = 0  # neighbours of the culprit may be named
-        with pytest.raises(
-            ResourceError, match=r"part-\d\.parquet: every worker that took it died"
-        ):
-            engine.reduce(join_states, engine.map(dies, work))
+        said = r"part-\d\.parquet: every worker that took it died"
+        with pytest.raises(ResourceError, match=said):
+            engine.reduce(join_states, engine.map(partial(dies, None), work))
 
 
 def slow(shard: Shard) -> State:
@@ -148,9 +135,7 @@ def slow(shard: Shard) -> State:
 
 
 def test_a_scheduler_that_goes_away_is_said(files: Path) -> None:
-    own = distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
-    )
+    own = threads(1)
     gone = threading.Timer(0.7, lambda: own.loop.add_callback(own.scheduler.close))
     with DaskEngine(own.scheduler_address) as engine:
         gone.start()
@@ -167,14 +152,12 @@ def test_where_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         DaskEngine("tcp://127.0.0.1:9").__enter__()
 
 
-def test_another_version_is_refused(
-    files: Path, cluster: distributed.LocalCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with DaskEngine(cluster.scheduler_address) as engine:
+def asked_by_another(function: Any, _: str, part: Any) -> Any:
+    return of_one_version(function, "0.0", part)
+
+
+def test_another_version_is_refused(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with threads(2) as cluster, DaskEngine(cluster.scheduler_address) as engine:
         monkeypatch.setattr(engine_module, "_of_one_version", asked_by_another)
         with pytest.raises(UsageError, match="install the same version everywhere"):
             state_of_all(engine, TASK, shards_of([str(files)]))
-
-
-def asked_by_another(function: Any, _: str, part: Any) -> Any:
-    return of_one_version(function, "0.0", part)

@@ -15,7 +15,6 @@ from calibkit.gates.figures import (
     PARTS,
     Address,
     Expression,
-    Figures,
     Segment,
     address_text,
     check,
@@ -165,21 +164,10 @@ def outcomes(text: str, content: dict[str, Any] | None = None) -> list[tuple[str
     return [(outcome.address, outcome.failed) for outcome in judged]
 
 
-def test_numbers_to_the_right() -> None:
-    assert outcomes("auc<0.75") == [
-        ("new/all/auc", False),
-        ("old/all/auc", True),
-        ('"a/b"/all/auc', False),
-    ]
-    assert outcomes("old/auc<=0.7") == outcomes("old/auc>=0.7") == [("old/all/auc", True)]
-    assert outcomes("old/auc<0.7") == outcomes("old/auc>0.7") == [("old/all/auc", False)]
-
-
 def test_what_is_not_defined_fails() -> None:
-    assert outcomes("ece>0.1") == [("new/all/ece", True), ("old/all/ece", False)]
-    assert outcomes("old/auc.low<0.1") == [("old/all/auc.low", True)]
-    (undefined,) = check(METRICS, [parse("new/ece>0.1")])
+    undefined, defined = check(METRICS, [parse("ece>0.1")])
     assert undefined.text == "new/all/ece is not defined: failed"
+    assert not defined.failed
 
 
 def test_addresses_to_the_right() -> None:
@@ -197,14 +185,10 @@ def test_addresses_to_the_right() -> None:
     assert outcomes("*/*/auc < new/*/auc")[-1] == ('"a/b"/"country:<x>"/auc', True)
 
 
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [("acu<1", "auc"), ("auc < new/nothing", "nothing"), ("x/y/z/auc<1", "x/y/z/auc"),
-     ("ece.delta<0", "ece.delta")],
-)  # fmt: skip
-def test_what_is_nowhere_is_a_usage_error(text: str, word: str) -> None:
-    with pytest.raises(UsageError, match=f"there is no .*{word}"):
-        check(METRICS, [parse("auc<1"), parse(text)])
+def test_what_is_nowhere_is_a_usage_error() -> None:
+    for text, word in (("auc < new/nothing", "nothing"), ("ece.delta<0", "ece.delta")):
+        with pytest.raises(UsageError, match=f"there is no .*{word}"):
+            check(METRICS, [parse("auc<1"), parse(text)])
 
 
 def test_equal_looking_numbers_are_shown_in_full() -> None:
@@ -254,28 +238,27 @@ def test_differences_are_of_numbers_that_have_one() -> None:
     assert {name: one["delta"] for name, one in sides.items()} == {"a": None, "b": None, "c": 2}
 
 
-def test_addresses_of_comparisons() -> None:
-    compared = {"s": {"all": {"auc": {"a": 0.8, "b": 0.7, "delta": -0.1}}}}
-    assert found("auc.delta", compared) == [("s/all/auc.delta", -0.1)]
-    assert found("s/auc", compared) == [("s/all/auc", 0.7)]
-    assert found("auc.low", compared) == []
-    models = {"version": {"a": 1, "b": 1, "delta": 0}, "fit": {"x": {"a": 1, "b": 3, "delta": 2}}}
-    assert found("fit/x.delta", models) == [("fit/x.delta", 2)]
-
-
-@given(st.dictionaries(nasty, st.one_of(st.none(), st.floats(-5, 5)), max_size=4), numbers)
-def test_a_gate_fails_where_the_comparison_holds(values: dict[str, Any], bound: float) -> None:
-    content = {"metrics": {"s": {"all": values}}}
-    result: Figures = figures(content)
-    judged = judge(result, Expression(Address((ANY,)), "<", bound))
+@given(
+    st.dictionaries(nasty, st.one_of(st.none(), st.floats(-5, 5)), max_size=4),
+    st.sampled_from(sorted(COMPARISONS)),
+    numbers,
+)
+def test_a_gate_fails_where_the_comparison_holds(
+    drawn: dict[str, Any], sign: str, bound: float
+) -> None:
+    values = {**drawn, "same": bound}
+    result = figures({"metrics": {"s": {"all": values}}})
+    judged = judge(result, Expression(Address((ANY,)), sign, bound))
+    below, equal = sign[0] == "<", sign.endswith("=")
     assert [one.failed for one in judged] == [
-        value is None or value < bound for value in values.values()
+        value is None or (equal if value == bound else (value < bound) == below)
+        for value in values.values()
     ]
     assert all(("failed" in one.text) == one.failed for one in judged)
 
 
 def test_a_name_that_begins_with_an_equals_sign_is_no_part_of_the_comparison() -> None:
-    for sign in ("<", "<=", ">", ">="):
+    for sign in COMPARISONS:
         expression = Expression(Address((Segment(("auc",)),)), sign, Address((Segment(("=auc",)),)))
         assert str(expression) == f'auc{sign}"=auc"'
         assert parse(str(expression)) == expression

@@ -1,17 +1,22 @@
-"""Simulated rows: the same for the same seed, in any length, and as the theory says."""
+"""Simulated rows and selections: the same for the same seed, in any length, and as the theory says."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.linear_model import LogisticRegression
 
-from calibkit import simulate_posterior
+from calibkit import simulate_posterior, simulate_selection
 from calibkit.errors import UsageError
+from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
-from calibkit.simulate import BLOCK_ROWS, POSTERIOR_COLUMNS
+from calibkit.options.simulate import SelectionOptions
+from calibkit.simulate import BLOCK_ROWS, POSTERIOR_COLUMNS, models_of
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))
@@ -29,12 +34,8 @@ def test_blocks_follow_one_another() -> None:
     assert whole["id"].to_list() == list(range(1, rows + 1))
     first, second = whole["score"].head(BLOCK_ROWS), whole["score"].slice(BLOCK_ROWS, BLOCK_ROWS)
     assert not first.equals(second)
-
-
-def test_another_seed_gives_other_rows() -> None:
-    seeds = (0, 1, 2**64 - 1)
-    scores = {tuple(simulate_posterior(50, seed=seed)["score"]) for seed in seeds}
-    assert len(scores) == len(seeds)
+    scores = {tuple(simulate_posterior(50, seed=seed)["score"]) for seed in (0, 1, 2**64 - 1)}
+    assert len(scores) == 3
 
 
 def test_columns_hold_what_they_say() -> None:
@@ -64,19 +65,10 @@ def test_columns_hold_what_they_say() -> None:
 
 
 def test_float32_rounds_the_same_rows() -> None:
-    single, double = (
-        simulate_posterior(500, seed=9, dtype=dtype) for dtype in ("float32", "float64")
-    )
+    double, single = (simulate_posterior(500, seed=9, dtype=one) for one in ("float64", "float32"))
     assert double.cast({pl.Float64: pl.Float32}).equals(single)
     assert single.schema["score"] == pl.Float32
     assert single["score"].is_between(0, 1).all()
-
-
-def test_keep_chooses_columns_and_changes_none() -> None:
-    whole = simulate_posterior(200, seed=5)
-    kept = simulate_posterior(200, seed=5, keep=["uncertainty", "e*"])
-    assert kept.columns == ["uncertainty", "evidence", "entropy"]
-    assert kept.equals(whole.select(kept.columns))
 
 
 def test_evidence_is_log_uniform_and_may_be_constant() -> None:
@@ -143,10 +135,62 @@ def test_uncertainty_helps_with_the_defaults() -> None:
         ({"evidence": (5, 4)}, "the evidence is 5,4"),
         ({"evidence": (1, 10**10)}, "the evidence is"),
         ({"dtype": "float16"}, "dtype='float16' is not known"),
-        ({"keep": ["scores"]}, r"no column 'scores' \(did you mean 'score'\?\)"),
         ({"keep": []}, "no column is kept"),
+        ({"refits": 0}, "refits is 0"),
+        ({"inputs": 0}, "inputs is 0"),
+        ({"train_rows": 1}, "train_rows is 1"),
+        ({"train_rows": 25}, "25 training rows are too few: a model of 20 inputs"),
+        ({"shift": float("nan")}, "shift is nan"),
+        ({"part": "other"}, "part='other' is not known"),
+        ({"seed": -1, "refits": 2}, "seed is -1"),
+        ({"refits": 2, "keep": ["scores"]}, "no column 'scores'"),
     ],
 )
-def test_bad_parameters_are_refused(changed: dict[str, object], message: str) -> None:
+def test_bad_parameters_are_refused(changed: dict[str, Any], message: str) -> None:
+    of_selection = {"refits", "inputs", "train_rows", "shift", "part"} & set(changed)
+    simulate: Any = simulate_selection if of_selection else simulate_posterior
     with pytest.raises(UsageError, match=message):
-        simulate_posterior(**{"rows": 10, **changed})
+        simulate(**{"rows": 10, **changed})
+
+
+# Selections --------------------------------------------------------------------------------------
+
+
+def test_the_first_rows_of_a_longer_selection_are_the_shorter_one() -> None:
+    long = simulate_selection(BLOCK_ROWS + 9, seed=3, inputs=2, train_rows=200)
+    for rows in (1, 500, BLOCK_ROWS + 1):
+        short = simulate_selection(rows, seed=3, inputs=2, train_rows=200)
+        assert long.head(rows).equals(short)
+    assert long["id"].to_list() == list(range(1, BLOCK_ROWS + 10))
+
+
+def test_parts_are_other_rows_scored_by_the_same_models() -> None:
+    parts: tuple[Any, ...] = ("test", "validation", "train")
+    frames = [simulate_selection(4000, part=part, seed=5) for part in parts]
+    assert "label" not in frames[1].columns
+    assert len({frame["true_probability"][0] for frame in frames}) == 3
+    rates = [frame["true_probability"].mean() for frame in frames]
+    assert rates == pytest.approx([0.277, 0.277, 0.723], abs=0.02)
+
+
+def test_models_are_logistic_regressions_without_penalty() -> None:
+    simulation = SelectionOptions(1, refits=2, train_rows=1500, inputs=4, seed=7)
+    x = stream(7, 0, 0).normal(0.05, 0.1, (1500, 4))
+    truth = 1.0 / (1.0 + np.exp(-x.sum(axis=1)))
+    label = stream(7, 1, 0).random(1500) < truth
+    models = models_of(simulation)
+    for place, weights in enumerate(models):
+        rows = np.arange(1500)
+        if place:
+            rows = stream(7, 2, place - 1).integers(0, 1500, 1500)
+        peer = LogisticRegression(C=np.inf, tol=1e-12, max_iter=10_000).fit(x[rows], label[rows])
+        assert weights[0] == pytest.approx(peer.intercept_[0], abs=1e-5)
+        assert np.allclose(weights[1:], peer.coef_[0], atol=1e-4)
+
+
+def test_selected_scores_are_too_high_though_all_scores_are_not() -> None:
+    frames = [simulate_selection(20_000, seed=seed) for seed in range(10)]
+    own = [frame.filter(pl.col("score_1") >= frame["score_1"].quantile(0.95)) for frame in frames]
+    picked = pl.concat(own)
+    error = picked["score_1"].sum() / picked["label"].sum() - 1
+    assert 0.03 < error < 0.13
