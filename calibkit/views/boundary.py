@@ -256,8 +256,8 @@ def _figures(model: BoundaryModel) -> list[list[object]]:
     return [*table, ["test rows", fit.test.rows, *rates(fit.test)]] if fit.test else table
 
 
-def bounds_view(model: BoundaryModel, page: Page) -> None:
-    """Print the uniform bounds that hold for the number of rows of the fit."""
+def view_with_bounds(model: BoundaryModel, page: Page) -> None:
+    """Print also the uniform bounds that hold for the number of rows of the fit."""
     from calibkit.methods.boundary.certificate.uniform_bounds import (
         confusion_deviation,
         regret_bound,
@@ -266,6 +266,7 @@ def bounds_view(model: BoundaryModel, page: Page) -> None:
 
     if "weight" in model.columns:
         raise UsageError("--bounds holds for unweighted rows; this boundary was fitted on weights.")
+    view(model, page)
     rows = int(model.fit.rows)
     page.say(
         "",

@@ -68,15 +68,16 @@ def show(line: ShowLine) -> None:
     if line.as_json:
         console.content(model.to_json())
         return
-    if line.bounds and model.kind != "boundary":
+    if not line.bounds:
+        console.show(model)
+        return
+    if model.kind != "boundary":
         raise UsageError(
             f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
         )
-    console.show(model)
-    if line.bounds:
-        from calibkit.views.boundary import bounds_view
+    from calibkit.views.boundary import view_with_bounds
 
-        console.show(model, view=bounds_view)
+    console.show(model, view=view_with_bounds)
 
 
 def _split(texts: Any, flag: str) -> list[tuple[str | None, str]]:

@@ -245,4 +245,4 @@ def test_uniform_bounds_are_refused_where_they_do_not_hold(
         ((weighted, "--bounds", "--schema", "boundary"), "--bounds goes with"),
     ):
         done = invoke("show", *words)
-        assert (done.code, said in done.stderr) == (2, True), done.stderr
+        assert (done.code, done.stdout, said in done.stderr) == (2, b"", True), done.stderr
