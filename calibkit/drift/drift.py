@@ -132,7 +132,7 @@ def judged(
         if options.positive is not None and values.get("recall", 0.0) is None:
             told.append(f"{one.name}: no row has the positive class {options.positive!r}")
         if options.estimate:
-            rates = estimated(one, counts.sums[one.name], options).items()
+            rates = estimated(one, counts, options).items()
             metrics.metrics[one.name][ESTIMATED] = {name: rate.value for name, rate in rates}
             bounds = {name: Interval(rate.low, rate.high) for name, rate in rates}
             metrics.intervals[one.name][ESTIMATED] = bounds

@@ -79,7 +79,7 @@ def figures(
         if role in one.outline and total:
             old, place = _filled(one.outline[role].counts)
             new = np.bincount(place, [float(rows) for rows in sums[role]])
-            sizes = kish, fitted_rows(one.model)
+            sizes = kish, fitted_rows(one.model, kish / (counts.read - counts.missing))
             index = stability(new.tolist(), old.tolist(), sizes, options.confidence)
             values |= {name: index.value, f"{name}_expected": index.expected}
             values[f"{name}_p_value"], bounds[name] = index.p_value, index.interval
@@ -97,10 +97,13 @@ def figures(
     return values, bounds
 
 
-def estimated(one: Watched, sums: Sums, options: DriftOptions) -> dict[str, Difference]:
+def estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, Difference]:
     """Return the rates of the new rows without their labels."""
     source = one.model if options.calibrator is None else options.calibrator
-    known_rows, found = fitted_rows(source), cells(sums)
+    sums = counts.sums[one.name]
+    independent, found = _independent(one, sums), cells(sums)
+    share = _total(sums, "rows") * independent / max(1, counts.read - counts.missing)
+    known_rows = fitted_rows(source, share)
     places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
     rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
     counts = one.outline["score"].counts
@@ -110,7 +113,7 @@ def estimated(one: Watched, sums: Sums, options: DriftOptions) -> dict[str, Diff
     own = exact_group_sums(rows, bins, old.size)[bins]
     taken, basis = places[:, 2] == 1, (known_rows, base_rate(source) or 0.5)
     alike = Cells(places[:, 1], rows, means / rows, taken, known, own / known)
-    level, independent = Level(options.confidence), _independent(one, sums)
+    level = Level(options.confidence)
     return estimate(alike, basis, str(options.assumed), level, independent=independent)
 
 
@@ -258,7 +261,8 @@ def estimate(
     q = np.clip(cells.probability, _NEAR, 1.0 - _NEAR)
     # No calibrator is sure of a 0 or 1: as if its rows had half a positive and half a negative more.
     soft = (cells.known * q + 0.5) / (cells.known + 1.0)
-    unsure = cells.rows * cells.ratio * soft * (1.0 - soft)
+    # That moves all rows of a twentieth together, however few of them are independent.
+    unsure = cells.rows * cells.ratio * soft * (1.0 - soft) * independent
     moved = _Moved(cells, q, basis) if assumed == "prior" else None
     now = q if moved is None else moved.now
     for name, (value, slope) in _rates(cells, now).items():

@@ -237,12 +237,16 @@ def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> N
         )
 
 
-def fitted_rows(model: Any) -> float:
-    """Return how many the fitting rows are: by weight, but no more than rows that were sampled."""
-    rows, weight = float(model.fit.rows), model.columns.get("weight")
+def fitted_rows(model: Any, share: float) -> float:
+    """Return how many independent rows the fitting rows are.
+
+    Of rows that were sampled it is this share (Kish's number over that of rows, of the new ones: the
+    model does not keep that of its own), of others the sum of weights.
+    """
+    weight = model.columns.get("weight")
     if weight is not None and weight.kind == "sampling" and model.provenance is not None:
-        return min(rows, float(model.provenance.rows))
-    return rows
+        return float(model.provenance.rows) * share
+    return float(model.fit.rows)
 
 
 def base_rate(model: Any) -> float | None:

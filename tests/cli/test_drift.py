@@ -242,6 +242,23 @@ def test_rows_that_stand_for_others_count_as_fewer(
     assert both == {"w": found["sampling"], "plain": alone["boundary"]}
 
 
+def test_the_scale_of_sampling_weights_means_nothing(drift: Drift, tmp_path: Path) -> None:
+    options = "--precision 0.7 --method st --folds 0 --weight weight --weight-kind sampling"
+    figures: dict[str, list[Any]] = {"covariate": [], "prior": []}
+    for scale in (2**-11, 1, 2**10):  # powers of two change no digit
+        frame, new = (
+            simulate(1500, seed=seed).with_columns(weight=(pl.col("weight") + 0.5) * scale)
+            for seed in (1, 2)
+        )
+        make(tmp_path / "m.json", "boundary", write(frame, tmp_path / "fit.parquet"), options)
+        for assume, found in figures.items():
+            done = drift(tmp_path / "m", new, "--estimate --assume", assume).result()
+            both = done["metrics"]["boundary"], done["intervals"]["boundary"]
+            found.append([part[name] for part in both for name in ("all", "estimated")])
+    for first, *others in figures.values():
+        assert others == [first, first]
+
+
 def test_outputs(
     models: Path, drift: Drift, invoke: Invoke, command: Callable[..., Any], tmp_path: Path
 ) -> None:
