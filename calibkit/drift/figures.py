@@ -106,10 +106,10 @@ def estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, 
     known_rows = fitted_rows(source, share)
     places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
     rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
-    counts = one.outline["score"].counts
-    old, place = _filled(counts)
+    fitted = one.outline["score"].counts
+    old, place = _filled(fitted)
     bins = place[places[:, 0]]
-    known = known_rows * (old / np.array(counts).sum())[bins]
+    known = known_rows * (old / np.array(fitted).sum())[bins]
     own = exact_group_sums(rows, bins, old.size)[bins]
     taken, basis = places[:, 2] == 1, (known_rows, base_rate(source) or 0.5)
     alike = Cells(places[:, 1], rows, means / rows, taken, known, own / known)

@@ -92,16 +92,20 @@ def name_makers(model: Model, makers: Mapping[str, str], text: Told | None) -> N
 
 
 def makers_in(
-    source: Source, names: Mapping[str, str], said: Mapping[str, str] | None = None
+    source: Source,
+    names: Mapping[str, str],
+    said: Mapping[str, str] | None = None,
+    by: str = "--calibrator",
 ) -> dict[str, str]:
     """Return which model made the column of a role, of those named, where that is known.
 
-    Files that do not say who made a column do not count.  `said`: the hash that the user names for
-    the column of a role.  A column that different models made is a `DataError`.
+    Files that do not say who made a column do not count.  `said`: the hash for the column of a role
+    that the user names, or what else is called `by`.  A column that different models made is a
+    `DataError`.
     """
     makers, said, found = read_makers(source), said or {}, dict[str, str]()
     for role, name in names.items():
-        known = {said[role]: "--calibrator"} if role in said else {}
+        known = {said[role]: by} if role in said else {}
         known |= makers_of(makers, name)
         if len(known) > 1:
             (first, before), (second, file) = list(known.items())[:2]

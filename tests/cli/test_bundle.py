@@ -325,8 +325,11 @@ def test_another_calibrator_is_refused(
     assert invoke("apply", block, tmp_path / "bundled.parquet").code == 0
     pl.read_parquet(other).write_parquet(tmp_path / "plain.parquet")
     assert invoke("apply", block, tmp_path / "plain.parquet").code == 0
-    fit = ("boundary", folder / "calibrated.parquet", other, "--score calibrated --precision 0.8")
-    invoke(*fit).refused(3, "one model was applied to")
+    own, bound = folder / "calibrated.parquet", "--score calibrated --precision 0.8"
+    invoke("boundary", own, other, bound).refused(3, "one model was applied to")
+    for more in ((), ("--compare",)):
+        for test, code in ((other, 3), (own, 0), (tmp_path / "plain.parquet", 0)):
+            assert invoke("boundary", own, bound, *more, "--test", test).code == code
 
 
 def test_the_note_survives_apply_and_keeps_to_its_column(folder: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.methods import plan as resolved
 from calibkit.methods.boundary.solvers.summary import count_over
-from calibkit.models.lineage import model_hash
+from calibkit.models.lineage import makers_in, model_hash
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
@@ -70,7 +70,11 @@ class Inputs(Struct, frozen=True):
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
     """Read the rows of a run, and those that judge it."""
     data = read_boundary_rows(options, source)
-    return Inputs(data, read_test_rows(options, data, source.dialect.dtype), source)
+    test = read_test_rows(options, data, source.dialect.dtype)
+    if test is not None and isinstance(data, ScoreRows):
+        names = data.options.roles
+        makers_in(test.source, names, makers_in(source, names, _makers(options)), "the input")
+    return Inputs(data, test, source)
 
 
 def fit(options: BoundaryOptions, source: Source) -> FittedBoundary:
