@@ -367,8 +367,11 @@ def _nothing_matched(
     if isinstance(expression.right, Address):
         addresses.append(expression.right)
     lost = [a for a in addresses if not any(found.find(a) for found in results)]
-    wanted = str(lost[0] if lost else addresses[-1])
-    known = dict.fromkeys(
+    address = lost[0] if lost else addresses[-1]
+    wanted, name = str(address), str(address.segments[-1])
+    # Where the metric is there, what is missing is its score or its slice.
+    full = [place for found in results for place in found.table if quoted(place[-1]) == name]
+    known = dict.fromkeys(map(address_text, full)) or dict.fromkeys(
         address_text(place[-1:] if found.named else place)
         for found in results
         for place in found.table

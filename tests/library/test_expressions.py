@@ -186,7 +186,11 @@ def test_addresses_to_the_right() -> None:
 
 
 def test_what_is_nowhere_is_a_usage_error() -> None:
-    for text, word in (("auc < new/nothing", "nothing"), ("ece.delta<0", "ece.delta")):
+    for text, word in (
+        ("auc < new/nothing", "nothing"),
+        ("ece.delta<0", "ece.delta"),
+        ("top:0.10/auc<0", r"top:0.10/auc \(did you mean new/top:0.1/auc, "),  # the slice is not
+    ):
         with pytest.raises(UsageError, match=f"there is no .*{word}"):
             check(METRICS, [parse("auc<1"), parse(text)])
 
