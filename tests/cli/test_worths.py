@@ -136,6 +136,16 @@ def test_a_weight_two_is_two_rows(tmp_path: Path, fit: Fit, options: str) -> Non
     assert model["score_thresholds"] == again["score_thresholds"]
 
 
+@pytest.mark.parametrize("bound", ["--precision 0.7", "--recall 0.6"])
+def test_tenths_of_weights_prove_what_the_weights_do(tmp_path: Path, fit: Fit, bound: str) -> None:
+    path = write(rows(400).with_columns(tenth=pl.col("weight") / 10), tmp_path / "rows.parquet")
+    options = f"{bound} --value amount --method exact --folds 0 --weight"
+    whole, tenths = fit(path, options, "weight"), fit(path, options, "tenth")
+    assert tenths["score_thresholds"] == whole["score_thresholds"]
+    assert tenths["fit"]["optimal_in_sample"] and not tenths["fit"]["exact_arithmetic"]
+    assert tenths["fit"]["upper_bound"] == tenths["fit"]["in_sample"]["objective_value"]
+
+
 def test_errors_of_sampled_rows_come_from_their_weights(tmp_path: Path, fit: Fit) -> None:
     path = write(rows(2000).with_columns(pl.col("weight") + 1), tmp_path / "rows.parquet")
     options = "--recall 0.6 --method st --weight weight"

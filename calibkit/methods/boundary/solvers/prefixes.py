@@ -179,10 +179,10 @@ def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
     """Return the choice that catches most value within a bound on numbers of rows."""
     limit = 0
     if isinstance(goal, bounded.RecallAtPrecision):  # a linear bound: `use` is at most `limit`
-        use, whole = _combined(points, goal.numerator, -goal.denominator, up=True)
+        use, whole = _combined(points, goal, goal.numerator, -goal.denominator, up=True)
     else:
         assert isinstance(goal, bounded.RecallWithin)
-        use, whole = _combined(points, 1, -goal.spared, up=True)
+        use, whole = _combined(points, goal, 1, -goal.spared, up=True)
         limit = goal.limit
     # Gains of which no two are equal unless their rows are, unless such integers would be too large.
     every = _everything(points)
@@ -192,12 +192,14 @@ def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
     else:  # of equal ones any is as good
         gains, unit, rows = points.gain, 1, 0
     found = _largest_gain(points, gains, use, limit, cap)
-    share = (found.ceiling + rows) / unit / goal.totals.gain if goal.totals.gain else 0.0
-    proven = found.proven and whole
-    if proven:
-        gain = points.total_gain(found.choice)
-        share = goal.value(found.selected, found.true_positives, gain) or 0.0
-    return replace(found, proven=proven, ceiling=min(1.0, share))
+    gain = points.total_gain(found.choice)
+    value, proven = (
+        goal.value(found.selected, found.true_positives, gain) or 0.0,
+        found.proven and whole,
+    )
+    if not proven:
+        value = max(value, min(1.0, (found.ceiling + rows) / unit / goal.totals.gain))
+    return replace(found, proven=proven, ceiling=value)
 
 
 def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> Solution:
@@ -210,7 +212,7 @@ def _most_precise(points: Points, goal: bounded.PrecisionAtRecall, cap: int) -> 
     selected, hits = points.totals(choice)
     while True:
         # Rows and positives of a candidate over those at hand: positive iff it is more precise.
-        gain, whole = _combined(points, -hits, selected, up=False)
+        gain, whole = _combined(points, goal, -hits, selected, up=False)
         found = _largest_gain(points, gain, -points.gain, -goal.least, cap)
         # Of equal precision more true positives are preferred.
         better = found.true_positives * selected - hits * found.selected
@@ -262,11 +264,12 @@ def _everything(points: Points) -> Int64s:
     return np.where(points.ends > points.offsets[: points.levels], points.ends - 1, -1)
 
 
-def _combined(points: Points, rows: int, hits: int, *, up: bool) -> tuple[Int64s, bool]:
-    """Return ``rows * selected + hits * true_positives`` of each point, and whether it is exact.
+def _combined(points: Points, goal: Goal, rows: int, hits: int, *, up: bool) -> tuple[Int64s, bool]:
+    """Return ``rows * selected + hits * true_positives`` of each point, and whether it proves a choice.
 
     Where the sums would not stay integers of 63 bits they are in coarser units, rounded up or down
-    by more than the error of the floats.
+    by more than the error of the floats.  Then they prove as much as weights do that are rounded
+    themselves, and nothing of whole numbers.
     """
     selected, true_positives = points.totals(_everything(points))
     most = abs(rows) * selected + abs(hits) * true_positives
@@ -276,7 +279,9 @@ def _combined(points: Points, rows: int, hits: int, *, up: bool) -> tuple[Int64s
     found = rows * scale * points.selected.astype(np.float64)
     found += hits * scale * points.true_positives.astype(np.float64)
     margin = 2.0**-50 * most * scale
-    return (np.ceil(found + margin) if up else np.floor(found - margin)).astype(np.int64), False
+    return (np.ceil(found + margin) if up else np.floor(found - margin)).astype(
+        np.int64
+    ), not goal.totals.exact
 
 
 # ---------------------------------------------------------------- single, greedy, isotonic
