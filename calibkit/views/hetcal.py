@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import UNSET
+
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.models.page import Page, cell_text, some_of
 from calibkit.views.calibrator import choice, compared_view, map_text
@@ -32,9 +34,12 @@ def lines(model: HetcalModel) -> list[str]:
     if checked is None:
         lines.append("Not cross-validated: the figures on the calibration rows are optimistic.")
     else:
+        own = model.parts()[0].maps[0]
+        platt = own.knots is UNSET and own.c is UNSET
+        judged = "" if platt else " with Platt's maps; its own were not judged"
         lines.append(
             f"Expect log loss {checked.calibrated:.4f} on new data, against {checked.pooled:.4f} "
-            "with one map for all rows (cross-validated)."
+            f"with one map for all rows (cross-validated{judged})."
         )
     count = len(model.parts())
     trees = "tree" if count == 1 else "trees"
