@@ -138,8 +138,13 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for role in _COLUMNS:
         named = listed(getattr(options, role))
+        if not named and role in _ALWAYS:  # found as by a fit: an uncertainty by its exact name
+            alike = (
+                one if role == "uncertainty" else one.strip().casefold() for one in source.schema
+            )
+            named = [role] if role in alike else []
         source.require(named, f"--{role}")
-        found[role] = named or [one for one in _ALWAYS if one == role and one in source.schema]
+        found[role] = named
     if options.positive is not None:
         source.as_written(found["label"])
     taken = {name for columns in found.values() for name in columns}

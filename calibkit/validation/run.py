@@ -10,7 +10,14 @@ import numpy as np
 import polars as pl
 
 from calibkit.columns import patterns, remarks
-from calibkit.columns.rows import FloatArray, RowFinder, label_column, other_scale, weight_column
+from calibkit.columns.rows import (
+    FloatArray,
+    RowFinder,
+    is_text,
+    label_column,
+    other_scale,
+    weight_column,
+)
 from calibkit.columns.segments import segment_names
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
@@ -154,6 +161,11 @@ def _weights(findings: Findings) -> None:
         if light:
             said = "rows of weight 0 count for nothing"
             findings.add("note", "weights", said, column.name, light)
+            if findings.label is not None:
+                labels = findings.label[values.placed(array) > 0]
+                if len({0.0, 1.0} & {*labels.tolist()}) == 1:
+                    said = "the rows that count are of one class: both are needed"
+                    findings.add("error", "classes", said, column.name)
         share = 1.0 / float((array / array.max()).sum())
         if share > _HEAVY and array.size >= remarks.FEWEST:
             said = f"one row has {share:.0%} of the weight: it decides the result"
@@ -315,11 +327,13 @@ def _classes_of_labels(findings: Findings, classes: Sequence[str]) -> None:
 def _features(findings: Findings) -> None:
     """Look at features: missing values mean something, a constant or an identifier nothing."""
     for values in findings.of("feature"):
-        name, kind, size = values.column.name, values.column.dtype, values.column.len()
-        if findings.constant(values, "feature") or kind.is_numeric():
+        name, size = values.column.name, values.column.len()
+        text = is_text(values.column.dtype)
+        if not text:
+            findings.numbers(values)
+        if findings.constant(values, "feature") or not text:
             continue
-        lists = findings.nested(values, "is no feature: name numbers, text or categories")
-        if not lists and size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
+        if size >= remarks.FEWEST and values.column.n_unique() > _IDENTIFIER * size:
             said = "nearly every row has a text of its own: an identifier is no feature"
             findings.add("warning", "constant", said, name)
 

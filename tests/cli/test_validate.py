@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -114,13 +115,17 @@ SPOILT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "heavy": (
         {"w": at(1, 9999, at(2, 0, pl.lit(1)))}, {"weight": "w"},
         "warning weights w, note weights w"),
+    "weightless class": (
+        {"w": 1 - pl.col("label")}, {"weight": "w"}, "error classes w, note weights w"),
     "replicates": (
         {"m_1": pl.col("score"), "m_2": pl.col("score")}, {"members": "m_*"},
         "warning duplicates m_2"),
     "features": (
         {"f_1": pl.lit("x"), "f_2": pl.col("id").cast(pl.String), "f_3": pl.concat_list("id"),
-         "f_4": at(1, None, "id"), "f_5": pl.col("country")}, {"features": "f_*"},
-        "warning constant f_1, warning constant f_2, error type f_3, note missing f_4"),
+         "f_4": at(1, None, "id"), "f_5": pl.col("country"), "f_6": pl.lit(date(2024, 1, 1)) + pl.duration(days="label"),
+         "f_7": at(1, math.inf, "score"), "f_8": pl.col("label") > 0}, {"features": "f_*"},
+        "warning constant f_1, warning constant f_2, error type f_3, note missing f_4, "
+        "error type f_6, error range f_7"),
 }  # fmt: skip
 
 
@@ -190,6 +195,15 @@ OF_CLASSES: dict[str, tuple[dict[str, Any], str]] = {
         "warning votes count_*, note votes count_*"),
     "text": ({"count_1": pl.lit("a")}, "error type count_1"),
 }  # fmt: skip
+
+
+def test_columns_are_found_as_a_fit_finds_them() -> None:
+    odd = good().with_columns(at(7, 1.5, "score").alias("score"))
+    report = ck.validate(odd.rename({"score": "Score", "label": " label", "uncertainty": "U"}))
+    assert [one.column for one in report.columns] == ["score", "label"]
+    assert found(report) == {"error range score"}
+    with pytest.raises(ck.UsageError, match="could be meant"):
+        ck.validate(odd.rename({"score": "Score", "uncertainty": "SCORE"}))
 
 
 @pytest.mark.parametrize("name", OF_CLASSES)
