@@ -262,17 +262,20 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> tuple[float | None,
     return error, count
 
 
-def signature(name: str, *, intervals: bool, groups: bool, weighted: bool = False) -> str:
-    """Return what shaped a metric."""
+def signature(
+    name: str, confidence: float | None, *, groups: bool, weighted: bool, raters: bool
+) -> str:
+    """Return what shaped a metric; `raters`: whether they have weights of their own."""
     metric = name.partition("[")[0]
     parts = [metric]
     if "calibration" in metric or "dispersion" in metric:
         parts += [f"bins:{BINS}", "strategy:equal-width"]
-    if weighted and metric == "squared_loss":
-        parts.append("weights:raters")
+    parts += ["weights:raters"] * (raters and metric == "squared_loss")
+    parts += ["weights:frequency"] * weighted
     if not metric.startswith("rows_"):
         parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
-        parts += ["interval:influence" + (":groups" if groups else "")] if intervals else []
+        if confidence is not None:
+            parts.append(f"interval:influence:{confidence:g}" + ":groups" * groups)
     return "|".join([*parts, f"v:{__version__}"])
 
 

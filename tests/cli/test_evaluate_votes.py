@@ -109,7 +109,12 @@ def test_a_weight_is_the_row_as_often(
 ) -> None:
     weighted = frame.with_columns(w=pl.col("id") % 3)
     repeated = weighted.select(pl.all().repeat_by("w").explode())
-    assert evaluate(weighted, "--weight w") == evaluate(repeated)
+    found, plain = evaluate(weighted, "--weight w"), evaluate(repeated, "--confidence 0.95")
+    signatures = found.pop("signature"), plain.pop("signature")
+    assert found == plain
+    ours, others = (one["squared_loss"].split("|") for one in signatures)
+    assert {*ours} - {*others} == {"weights:frequency"}
+    assert "interval:influence:0.95" in others
     half = write(weighted.with_columns(pl.col("w") / 2), tmp_path / "half.parquet")
     said = invoke("evaluate", half, "--counts count_* --weight w --json")
     assert said.refused(3)["column"] == "w"
