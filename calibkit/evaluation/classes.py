@@ -128,7 +128,9 @@ def evaluate_votes(
             limits = partial(one.intervals, confidence=options.confidence)
             findings.add(name, part.name, values, small, limits)
             for metric in values:
-                findings.metrics.signature[metric] = measured.signature(metric, options.sure, **said)
+                findings.metrics.signature[metric] = measured.signature(
+                    metric, options.sure, **said
+                )
             if curves and not small:
                 shown = (name, part.name, one.judged, options.sure)
                 findings.drawn.append(measured.vote_rows(*shown, classes=curves == "classes"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from calibkit.errors import UsageError
 from calibkit.options import shared
 from calibkit.options.calibrate import Penalties, penalties
 from calibkit.options.option import listed
@@ -52,8 +53,10 @@ class AlphaOptions(shared.FitOptions, shared.ClassColumns):
     seed: shared.Seed = 0
 
     def check(self) -> None:
-        """Refuse more than one predictor."""
+        """Refuse more than one predictor, and penalties of what has none."""
         _ = self.pattern
+        if self.penalties is not None and self.map in ("none", "temperature"):
+            raise UsageError("--map-regularization goes with --map vector and matrix.")
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 of_slices, of_metrics = partial(option, group="Slices"), partial(option, group="Metrics")
 of_votes = partial(option, group="Votes of several raters")
 
+#: The bins of reliability; of votes always so many.
+_BINS: Final = 15
 #: Options that mean nothing for class probabilities.
 _OF_SCORES: Final = (
     *("boundary", "decision", "threshold", "grid", "top"),
-    *("weight", "groups", "prevalence", "positive"),
+    *("weight", "groups", "prevalence", "positive", "recall_at_precision", "precision_at_recall"),
 )
 
 BinStrategy = Literal["equal-width", "equal-mass", "range"]
@@ -124,7 +126,7 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
     min_rows: int = of_slices(
         "Metrics of a --by value with fewer rows are null.", "ROWS", least=0, default=100
     )
-    bins: int = of_metrics("Bins of ece and mce.", "M", least=1, most=65_535, default=15)
+    bins: int = of_metrics("Bins of ece and mce.", "M", least=1, most=65_535, default=_BINS)
     bin_strategy: BinStrategy = of_metrics(
         "Bins of equal width over [0, 1], of equal mass, or of equal width over the range of "
         "the scores.",
@@ -242,12 +244,18 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
             raise UsageError("--baseline: an ensemble is one predictor, with none to compare with.")
         if self.weight_kind == "sampling":
             raise UsageError("--weight-kind sampling goes with a score, not with votes.")
+        if self.bins != _BINS or self.bin_strategy != "equal-width":
+            raise UsageError(
+                f"--bins and --bin-strategy: votes are judged in {_BINS} bins of equal width; leave "
+                "them out."
+            )
 
     def _check_classes(self) -> None:
         for name in _OF_SCORES:
             of_votes = self.counts is not None and name in ("weight", "groups")
             if getattr(self, name) is not None and not of_votes:
-                raise UsageError(f"--{name} goes with a score, not with class probabilities.")
+                flag = name.replace("_", "-")
+                raise UsageError(f"--{flag} goes with a score, not with class probabilities.")
 
     @property
     def ranked(self) -> tuple[str, ...]:

@@ -161,6 +161,7 @@ def test_bad_rows_are_refused(
         ("--features probs,feature_1", "stands alone"),
         ("--regularization=-1", "at least 0"),
         ("--map-regularization 1,2,3", "INTERCEPT"),
+        ("--map-regularization 1", "--map vector and matrix"),
         ("--scale raw", "--scale raw"),
     ],
 )
