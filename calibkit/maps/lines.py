@@ -233,7 +233,7 @@ NONE = Method(lambda *_: Found({}), write_as_it_is, program_as_it_is, lambda _: 
 #: Where to put the knots of some points, given rising scores and the weights of both classes.
 Knots = Callable[[Floats, Floats, Floats], Floats]
 
-#: From here on squares of differences of scores may be infinite.
+#: From here on squares of differences of scores may be infinite, or those of 1 over it be 0.
 _HUGE: Final = 1e150
 #: Knots of a spline: more than a curve needs, for the penalty and not their number smooths it.
 _COUNT: Final = 12
@@ -249,15 +249,15 @@ def fit_rising_logit(
     """Fit a rising spline by maximum likelihood, penalised where it is expected to `bend` little.
 
     Raises `DataError` for one class, or where every positive row has at least the score of every
-    negative one (the best map is infinitely steep); for scores of 1e150 and more.
+    negative one (the best map is infinitely steep); for scores of 1e150 and more, or all within 1e-150.
     """
     x = points.linear(options.workers)[::-1].copy()
     positive, negative = (weights[::-1].copy() for weights in points.weights(options.workers))
     refuse_steep(points, x, positive, negative)
-    if max(-x[0], x[-1]) >= _HUGE:
+    if max(-x[0], x[-1]) >= _HUGE or 0.0 < x[-1] - x[0] <= 1.0 / _HUGE:
         raise DataError(
-            f"{points.what} have scores from {x[0]:g} to {x[-1]:g}, too far apart for a curve; use "
-            "--method platt"
+            f"{points.what} have scores from {x[0]:g} to {x[-1]:g}, too far apart or too near for a "
+            "curve; use --method platt"
         )
     places = knots(x, positive, negative)
     found = fit_rising_spline(x, positive, negative, places, options.workers, bend=bend)

@@ -94,7 +94,7 @@ def fit_logistic(
         return replace(quarter, slopes=tuple(0.25 * slope for slope in quarter.slopes))
     shifts = [mean if intercept else 0.0 for mean, _ in scales]
     widths = [width if intercept else math.hypot(mean, width) for mean, width in scales]
-    factors = [1.0 / width if width > 0.0 else 0.0 for width in widths]
+    factors = [0.0 if width < kernels.NARROWEST else 1.0 / width for width in widths]
     if start is None and few[1] is not positive:
         rough = fit_logistic(*few, rising=rising, intercept=intercept)
         start = *rough.slopes, rough.intercept

@@ -99,11 +99,13 @@ def add_blocks(sums: Floats, out: Floats) -> None:
 
 #: Points count for nothing in a spread where it is so small a share of theirs.
 _FAR = 1e-4
+#: Where points are nearer than this, one over their distance may be infinite.
+NARROWEST = 1e-305
 
 
 @kernel
 def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]:
-    """Return the weighted mean and standard deviation of points; 0 where x is constant.
+    """Return the weighted mean and standard deviation of points; 0 where x is constant, or nearly so.
 
     Points without weight count for nothing, and so do some that are so far out that in their measure
     all others are one.  NaN where the range of x overflows.
@@ -114,7 +116,7 @@ def spread(x: Floats, positive: Floats, negative: Floats) -> tuple[float, float]
         if not 0.0 < narrow < _FAR * width:
             break
         mean, width = middle, narrow
-    return mean, width
+    return mean, 0.0 if width < NARROWEST else width
 
 
 @kernel

@@ -123,7 +123,8 @@ SPOILT: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "features": (
         {"f_1": pl.lit("x"), "f_2": pl.col("id").cast(pl.String), "f_3": pl.concat_list("id"),
          "f_4": at(1, None, "id"), "f_5": pl.col("country"),
-         "f_6": pl.lit(date(2024, 1, 1)) + pl.duration(days="label"), "f_7": at(1, math.inf, "score"), "f_8": pl.col("label") > 0}, {"features": "f_*"},
+         "f_6": pl.lit(date(2024, 1, 1)) + pl.duration(days="label"), "f_7": at(1, math.inf, "score"),
+         "f_8": pl.col("label") > 0}, {"features": "f_*"},
         "warning constant f_1, warning constant f_2, error type f_3, note missing f_4, "
         "error type f_6, error range f_7"),
 }  # fmt: skip

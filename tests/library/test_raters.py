@@ -216,6 +216,15 @@ def test_a_feature_that_does_not_vary_has_no_weight() -> None:
     assert np.isfinite(found.intercept)
 
 
+@pytest.mark.parametrize("unit", [1e-250, 1e-13, 1e160])
+def test_the_unit_of_a_feature_does_not_matter(unit: float) -> None:
+    z, y = random_rows(6, rows=50)
+    u = np.arange(50.0).reshape(-1, 1)
+    (own,), (other,) = (fit_strength(z, y, scale * u).weights for scale in (1.0, unit))
+    assert own != 0.0
+    assert other * unit == pytest.approx(own, rel=1e-9)
+
+
 def test_unanimous_raters_have_no_strength_and_even_ones_all_of_it() -> None:
     z = np.full((40, 2), 0.5)
     unanimous = np.array([[6, 0], [0, 6]] * 20)

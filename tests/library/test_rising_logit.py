@@ -163,6 +163,20 @@ def test_raw_scores_of_any_size(method: str) -> None:
     assert np.isfinite(q).all() and (np.diff(q) >= 0.0).all()
     with pytest.raises(ck.DataError, match="too far apart"):
         ck.fit_calibrator(score=1e10 * score, label=label, scale="raw", method=method)
+    near = np.tile(np.arange(6.0), 40)
+    known = ck.fit_calibrator(score=near, label=label, scale="raw", method=method)
+    model = ck.fit_calibrator(score=1e-140 * near, label=label, scale="raw", method=method)
+    wanted = calibrated(known, near[:6])
+    assert calibrated(model, 1e-140 * near[:6]) == pytest.approx(wanted, rel=1e-9)
+    with pytest.raises(ck.DataError, match="too near for a curve"):
+        ck.fit_calibrator(score=1e-160 * near, label=label, scale="raw", method=method)
+
+
+@pytest.mark.parametrize("method", ["platt", "temperature", "auto"])
+def test_scores_nearer_than_floats_tell_are_one(method: str) -> None:
+    score = np.array([0.0, 1e-310] * 20)
+    model = ck.fit_calibrator(score=score, label=[1, 0, 0, 1] * 10, scale="raw", method=method)
+    assert calibrated(model, [0.0, 1e-310]).tolist() == [0.5, 0.5]
 
 
 def test_none_leaves_scores_as_they_are() -> None:

@@ -48,6 +48,7 @@ from calibkit_kernels.classes import (
     histogram_costs,
     outer_sums,
 )
+from calibkit_kernels.logistic import NARROWEST
 
 #: Names of columns; the name of features that are made of the probabilities; None without any.
 AlphaFeatures = list[str] | str | None
@@ -323,12 +324,14 @@ def standard(features: Floats) -> tuple[Floats, Floats]:
         column_sums(features[block], NO_ROWS, own)
         mean += own
     mean /= rows
+    # A power of two, which changes no digit, lest squares leave the range of floats.
+    unit = np.ldexp(0.5, np.frexp(np.maximum(features.max(axis=0), -features.min(axis=0)))[1])
     for block in blocks(rows, BLOCK_ROWS):
-        apart = features[block] - mean
+        apart = (features[block] - mean) / unit
         column_sums(apart, apart, own)
         variance += own
-    scale = np.sqrt(variance / rows)
-    varies = scale > 1e-12 * (1.0 + np.abs(mean))
+    scale = unit * np.sqrt(variance / rows)
+    varies = scale > np.maximum(1e-12 * np.abs(mean), NARROWEST)
     return mean, np.where(varies, 1.0 / np.where(varies, scale, 1.0), 0.0)
 
 
