@@ -184,17 +184,18 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
         raise UsageError(
             f"--add-level: a model of kind {model.kind!r} has no uncertainty levels; apply a boundary."
         )
-    kept = list(source.schema)
+    own = {source.as_named.get(name, name): name for name in source.schema}  # as they are written
     if options.keep is not None:
-        wanted = {name for one in listed(options.keep) for name in matching(kept, one, "--keep")}
-        kept = [name for name in kept if name in wanted]
+        known = dict.fromkeys([*own, *source.schema])
+        wanted = {name for one in listed(options.keep) for name in matching(known, one, "--keep")}
+        own = {written: name for written, name in own.items() if {written, name} & wanted}
     added = list(reads.written or applier.added)
     places = [applier.added.index(name) for name in added]
     if options.column is not None:
         added[0] = options.column
     if len(set(added)) < len(added):
         raise UsageError(f"--column {options.column} is the name of another added column.")
-    clash = [name for name in added if name in kept]
+    clash = [name for name in added if name in own]
     if clash and not options.overwrite_columns:
         rename = "rename the added one by --column, " * (clash[0] == added[0])
         raise UsageError(
@@ -205,7 +206,7 @@ def plan_application(model: Model, source: Source, options: ApplyOptions) -> App
     chosen = _chosen(applier, added) if options.selected else None
     if options.selected and chosen is None:
         raise UsageError(f"--selected: a model of kind {model.kind!r} decides nothing.")
-    kept = [name for name in kept if name not in added]
+    kept = [name for written, name in own.items() if written not in added]
     read = {*reads.needed.values(), *reads.optional}
     source.as_written([name for name in kept if name not in read])
     makers = agreed(read_makers(source))

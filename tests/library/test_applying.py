@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibkit as ck
 from calibkit.apply import apply as applying
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.errors import DataError
@@ -136,3 +137,14 @@ def test_rows_of_one_batch_are_judged_before_any_is_seen() -> None:
     plan = plan_application(MODEL, Source.from_frame(holes()), ApplyOptions(on_missing="null"))
     with pytest.raises(ValueError, match="lack a value"):
         next(plan.frames(Memory(10**9), 2, stop))
+
+
+def test_columns_that_differ_in_case_keep_their_own_names() -> None:
+    model = ck.fit_calibrator({"score": [0.9, 0.2, 0.3, 0.7], "label": [1, 0, 0, 1]}, method="none")
+    rows = pl.DataFrame({"Id": [1], "Score": [0.9]})
+    for keep in ("Score", "S*", "score"):
+        assert model.apply(rows, keep=keep).columns == ["Score", "calibrated"]
+    with pytest.raises(ck.UsageError, match="has a column 'Score' already"):
+        model.apply(rows, column="Score")
+    assert model.apply(rows, column="Score", overwrite_columns=True).columns == ["Id", "Score"]
+    assert model.apply(rows, column="score").columns == ["Id", "Score", "score"]
