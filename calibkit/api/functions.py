@@ -24,6 +24,7 @@ from calibkit.options.shared import TextOptions
 from calibkit.words import in_python, python_words
 
 if TYPE_CHECKING:
+    from calibkit.files.formats import Dialect
     from calibkit.files.frames import Frame
     from calibkit.files.sources import Source
 
@@ -138,17 +139,24 @@ def opened(
     if rows and _FRAME in given:
         raise UsageError(f"{name}: got two frames; give one")
     frame = rows[0] if rows else given.pop(_FRAME, None)
-    said = {one.name: given.pop(one.name) for one in options_of(TextOptions) if one.name in given}
-    of_files = said.keys() - {"date_format"}
-    if of_files and not isinstance(frame, str | os.PathLike):
-        raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
+    dialect = dialect_of(name, frame, given)
     refuse_unknown(name, kind, given)
     roles = {role: value for role, value in given.items() if role in columns}
     frame, called = frame_of_arrays(roles, frame)
-    source = open_frame(frame, dialect=TextOptions(**said).dialect)
+    source = open_frame(frame, dialect=dialect)
     options = _asked(name, kind, **{**given, **called})
     later(getattr(options, "workers", 1), warm_up)
     return source, options
+
+
+def dialect_of(name: str, frame: Any, given: dict[str, Any]) -> Dialect:
+    """Take how files of text are read out of what is given; refuse it for what is no file."""
+    said = {one.name: given.pop(one.name) for one in options_of(TextOptions) if one.name in given}
+    files = frame if isinstance(frame, list | tuple) else [frame]
+    of_files = said.keys() - {"date_format"}
+    if of_files and not all(isinstance(one, str | os.PathLike) for one in files):
+        raise UsageError(f"{name}: {min(of_files)} is for the name of a file of text; leave it out")
+    return TextOptions(**said).dialect
 
 
 def tell(remarks: Iterable[str], options: Options) -> None:

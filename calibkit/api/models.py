@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from calibkit.api.functions import opened, options_function, refuse_unknown, tell
+from calibkit.api.functions import dialect_of, opened, options_function, refuse_unknown, tell
 from calibkit.errors import UsageError
 from calibkit.files.frames import Array, Frame, frame_of_arrays, is_array, open_frame, returned
 from calibkit.models.model import Model
@@ -27,6 +27,7 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
     """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
     from calibkit.apply.apply import apply_model
 
+    dialect = dialect_of("Model.apply", frame, given)
     refuse_unknown("Model.apply", ApplyOptions, given)
     roles = {role: given.get(role) for role in ("score", "uncertainty", "probs")}
     if (
@@ -45,7 +46,7 @@ def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: An
         raise UsageError("a bundle is applied to a frame, not to arrays.")
     whole, arrays = frame_of_arrays(roles, rows)
     options = ApplyOptions(**{**given, **roles, **arrays})
-    applied = apply_model(model, open_frame(whole), options)
+    applied = apply_model(model, open_frame(whole, dialect=dialect), options)
     tell(applied.warnings, options)
     found, added = applied.frame, applied.added
     if rows is None:

@@ -315,6 +315,17 @@ def test_several_files_are_a_frame_and_several_frames_none(
     wanted = model.apply(pl.concat([rows, rows]))
     assert model.apply(files).equals(wanted)
     assert model.apply([str(file) for file in files]).equals(wanted)
+    for file in (texts := [tmp_path / "a.csv", tmp_path / "b.csv"]):
+        rows.write_csv(file, separator=";", float_scientific=False)
+    fitted = ck.fit_calibrator(texts, delimiter=";", provenance="hash")
+    assert (
+        fitted.to_json()
+        == ck.fit_calibrator(str(tmp_path / "*.csv"), delimiter=";", provenance="hash").to_json()
+    )
+    assert model.apply(texts, delimiter=";").shape == wanted.shape
+    for call in (model.apply, ck.fit_calibrator):
+        with pytest.raises(ck.UsageError, match="delimiter is for the name of a file of text"):
+            call(rows, delimiter=";")  # type: ignore[call-arg]
     for frame in ([0.1, 0.9], [rows, rows]):
         with pytest.raises(ck.UsageError, match="takes a frame, and all else by keyword"):
             ck.fit_calibrator(frame)
