@@ -83,6 +83,8 @@ def program_of(model: Model, request: Request) -> Program:
         near = nearest(model.kind, kinds.KINDS)
         raise UsageError(f"a model of kind {model.kind!r} cannot be exported{near}.")
     request.refuse_key_of(model.kind)
+    if model.kind != "bundle":  # which refuses all of them
+        request.refuse_unused(model.columns)
     program = Program()
     program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
     return program

@@ -145,8 +145,7 @@ class ClassApplier:
 
 def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
     """Return the columns of class probabilities: as the model names them, or as the user does."""
-    for role in request.columns.keys() - {"probs"}:
-        raise UsageError(f"the model uses no {role} column; leave --{role} out.")
+    request.refuse_unused({"probs"})
     pattern = request.columns.get("probs", model.columns["probs"].name)
     matched = match_columns(source, pattern, "--probs")
     if matched.nested:

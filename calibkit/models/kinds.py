@@ -8,7 +8,7 @@ are built on this module, so are not named.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
@@ -50,6 +50,14 @@ class Request:
         """Refuse a key and a seed for a model that leaves nothing to chance."""
         if self.key is not None or self.seed is not None:
             raise UsageError(f"{said} is not stochastic; leave --key and --seed out.")
+
+    def refuse_unused(self, used: Collection[str]) -> None:
+        """Refuse columns of roles that a model does not use."""
+        for role in self.columns:
+            if f"{role}_2" in used:
+                raise UsageError(f"the model reads several {role} columns; leave --{role} out.")
+            if role not in used:
+                raise UsageError(f"the model uses no {role} column; leave --{role} out.")
 
 
 @dataclass(frozen=True)
@@ -131,9 +139,5 @@ def find_columns(
             used[role] = request.columns.get(role, model.columns[role].name)
             said = f"--{role}" if role in request.columns else f"the model's {role} (see --{role})"
             source.require([used[role]], said)
-    for role in request.columns:
-        if f"{role}_2" in used:
-            raise UsageError(f"the model reads several {role} columns; leave --{role} out.")
-        if role not in used:
-            raise UsageError(f"the model uses no {role} column; leave --{role} out.")
+    request.refuse_unused(used)
     return used

@@ -104,6 +104,7 @@ def test_what_makes_no_sense_is_refused(
         "go with --to sql": ["--to", "python", "--table", "x"],
         "go with --to sql.": ["--to", "polars", "--dialect", "duckdb"],
         "leave --key": ["--to", "sql", "--key", "id"],
+        "uses no probs column": ["--to", "sql", "--probs", "prob_*"],
         "one model is one file": ["--to", "sql", "-o", "folder/"],
         "FILE.sql": ["--to", "sql", "-o", "b.csv"],
         "does not close": ["--to", "sql", "--table", '"a'],
