@@ -452,12 +452,13 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
 def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Column]) -> None:
     """Refuse column options that contradict what the grid was made from."""
     unset = ColumnOptions()
-    for role in ("score", "label", "uncertainty"):
-        asked, made_from = getattr(options, role), columns.get(role)
-        if asked not in (getattr(unset, role), made_from and made_from.name):
-            made = repr(made_from.name) if made_from else "no such column"
+    made = {role: one.name for role, one in columns.items()} | {"scale": columns["score"].scale}
+    for role in ("score", "label", "uncertainty", "scale"):
+        asked = getattr(options, role)
+        if asked not in (getattr(unset, role), made.get(role)):
+            own = repr(made[role]) if role in made else "no such column"
             raise UsageError(
-                f"{source.parts[0].path}: the grid was made from {made}, not from --{role} {asked}; "
+                f"{source.parts[0].path}: the grid was made from {own}, not from --{role} {asked}; "
                 "leave the option out, or make the grid again.",
                 column=asked,
             )

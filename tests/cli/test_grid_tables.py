@@ -47,6 +47,7 @@ def test_rows_that_judge_a_grid_are_its_own(levels: int, grid: Path, invoke: Inv
     )
     frame.drop("label").write_parquet(rows)
     assert judged("--label y --positive yes --scale percent") == (test, in_sample)
+    fit(invoke, grid, "--scale", "logit").refused(2, "from 'percent', not from --scale logit")
 
 
 FIRST = pl.int_range(pl.len()) == 0
