@@ -136,8 +136,8 @@ def fit_temperature(points: Points, options: MapOptions, _: list[Points]) -> Fou
     ones, zeros = x[positive > 0], x[negative > 0]
     if (ones >= 0).all() and (zeros <= 0).all() and np.any(x != 0.0):
         said = (
-            f"every row of {points.what} lies on its side of probability 1/2, so that no temperature "
-            f"is low enough: capped at {1 / MOST_INVERSE:g}"
+            f"{points.what} all lie on their side of probability 1/2, so that no temperature is low "
+            f"enough: capped at {1 / MOST_INVERSE:g}"
         )
         return Found({"temperature": 1.0 / MOST_INVERSE}, said)
     found = fit_logistic(

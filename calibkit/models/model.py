@@ -371,6 +371,8 @@ def decode(data: bytes, file: str | None = None) -> Model:
     what = "a calibkit model"
     if _METRICS.match(data):
         what += ", but metrics (calibkit gate and diff read them)"
+    elif data.startswith(b"ARROW1"):
+        what += ", but perhaps a state (calibkit merge reads it)"
     head = decode_as(data, _Head, what, file)
     try:
         if head.kind not in KINDS:

@@ -48,12 +48,13 @@ def lines(model: CalibratorModel) -> list[str]:
     lines.append(f"{cell_text(fit.rows)} rows{positives}{weighted}. Map: {map_text(model.own_map)}")
     if fit.inputs_clipped:
         lines.append(
-            f"{cell_text(fit.inputs_clipped)} rows have a score within 1e-6 of 0 or 1; it was moved "
-            "there before its logit was taken."
+            "Rows with a score within 1e-6 of 0 or 1, which was moved there before its logit was "
+            f"taken: {cell_text(fit.inputs_clipped)}."
         )
     if fit.outputs_clipped:
         lines.append(
-            f"{cell_text(fit.outputs_clipped)} rows have a result nearer to 0 or 1 than --clip allows."
+            "Rows with a result nearer to 0 or 1 than --clip allows: "
+            f"{cell_text(fit.outputs_clipped)}."
         )
     if model.groups:
         shared = model.pooled_groups or []
