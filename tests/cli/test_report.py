@@ -126,8 +126,11 @@ def test_the_page_says_what_value_is_caught_and_missed(
         for label, decision in ((1, 0), (1, 1), (0, 1))
     )
     text = read(page).text
-    assert f"amount: {caught:,.0f} of the {caught + missed:,.0f} in the positives is caught" in text
-    assert f" %), {missed:,.0f} is missed; {alarms:,.0f} is in false alarms." in text
+    whole, share = caught + missed, 100 * caught / (caught + missed)
+    assert (
+        f"amount: {caught:,.0f} of the {whole:,.0f} in the positives is caught ({share:.0f} %), "
+        f"{missed:,.0f} is missed; {alarms:,.0f} is in false alarms."
+    ) in text
     write(amounts.with_columns(amount=pl.lit(-1.0)), rows)
     assert invoke(*judge).code == 0
     assert "amount is not summed: " in read(page).text
