@@ -163,7 +163,9 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
     fit = model.fit
     assert fit.reference is not None  # `plan_watch` saw to it
     seen = fit.cross_validated or fit.test
-    judged = {"precision": seen.precision, "recall": seen.recall} if seen else {}
+    # What is none of plain rows is left out: nothing here could be compared with it.
+    alike = {"precision": not model.objective.prevalence, "recall": "value" not in model.columns}
+    judged = {name: getattr(seen, name) for name, one in alike.items() if seen and one}
     found: dict[str, dict[str, Number]] = {
         FIT: {
             "count": fit.rows,

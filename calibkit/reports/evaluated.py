@@ -103,7 +103,7 @@ def page_of(options: EvaluateOptions, source: Source, found: Evaluated) -> bytes
     caption = "Two numbers are comparable if their signatures are equal"
     signatures = Table(["metric", "signature"], signed, caption, codes=(0, 1))
     told = html.paragraphs([*found.warnings, *found.notes])
-    short = [*_in_short(boundary, metrics), *_money(options, source, boundary)]
+    short = [*_in_short(boundary, metrics, options), *_money(options, source, boundary)]
     return html.page(
         f"Evaluation of {inputs}",
         html.tag("header", html.joined([heading, html.paragraphs([line], class_="soft")])),
@@ -274,7 +274,7 @@ def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel |
         page = Page(everything=True)
         view_of(options.model).view(options.model, page)
         if boundary is not None:  # what to expect on new data stands beside what was found
-            told += _beside(boundary, metrics)
+            told += _beside(boundary, metrics, options)
             page.parts[0] = rule(boundary)
         told += filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
     counted = [
@@ -290,7 +290,7 @@ def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel |
 _CALLED = {"capacity": "selected_share"}
 
 
-def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
+def _in_short(model: BoundaryModel | None, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Return what decisions came to in sentences: alerts, those that were right, what was missed."""
     lines = []
     for score, slices in metrics.metrics.items():
@@ -311,7 +311,7 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics) -> list[str]:
         if fp + tn:
             said += f" {hundredths(fp / (fp + tn))} % of the negatives raise a false alarm."
         lines.append(said)
-    return lines if model is None else [*_bounds(model, metrics), rule(model), *lines]
+    return lines if model is None else [*_bounds(model, metrics, options), rule(model), *lines]
 
 
 def _money(options: EvaluateOptions, source: Source, model: BoundaryModel | None) -> list[str]:
@@ -350,27 +350,42 @@ def _found(metrics: Metrics, name: str) -> Span:
     return _cell(metrics, under, ALL, name)
 
 
-def _beside(model: BoundaryModel, metrics: Metrics) -> list[Table]:
+def _apart(model: BoundaryModel, options: EvaluateOptions, name: str) -> str | None:
+    """Return why a figure of the fit is not the one of the evaluation; None where it is."""
+    rate = model.objective.prevalence or 0.0
+    if name == "recall" and "value" in model.columns:
+        return f"it is a share of {model.columns['value'].name}"
+    if "weight" in model.columns and options.weight is None:
+        return f"the fit weighs rows by {model.columns['weight'].name} (--weight)"
+    if rate and name in ("precision", "capacity") and float(options.prevalence or 0.0) != rate:
+        return f"it is one at a base rate of {rate:g} (--prevalence {rate:g})"
+    return None
+
+
+def _beside(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) -> list[Table]:
     """Return what the boundary led to expect beside what the rows of the evaluation show."""
     fit = model.fit
     judged = fit.test or fit.cross_validated
     rows: list[list[object]] = [
         [name, getattr(fit.in_sample, name), getattr(judged, name, None), _found(metrics, name)]
         for name in ("precision", "recall")
-        if name in metrics.metrics[BOUNDARY][ALL]
+        if name in metrics.metrics[BOUNDARY][ALL] and _apart(model, options, name) is None
     ]
     how = "its test rows" if fit.test else "cross-validated"
     header = ["", "fitting rows", how if judged else "not judged on others", "found here"]
     return [Table(header, rows, "What to expect, and what was found")] if rows else []
 
 
-def _bounds(model: BoundaryModel, metrics: Metrics) -> list[str]:
+def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
         cell = _found(metrics, _CALLED.get(name, name))
         whole = name == "capacity" and bound >= 1.0
-        if cell.value is None or "value" in model.columns or whole:
+        if cell.value is None or whole:
+            continue
+        if why := _apart(model, options, name):
+            lines.append(f"{name} {sign(name)} {number(bound)} is not judged here: {why}.")
             continue
         word = "meets" if within(name, cell.value, bound) else "misses"
         chance = ""

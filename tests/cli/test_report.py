@@ -141,6 +141,39 @@ def test_the_page_says_what_value_is_caught_and_missed(
     assert "in the positives" not in read(page).text
 
 
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize(
+    ("fit", "judge", "said", "beside"),
+    [
+        ("--precision 0.6", "", "precision >= 0.6: these rows show", {"precision", "recall"}),
+        ("--precision 0.8 --prevalence 0.8", "",
+         "is not judged here: it is one at a base rate of 0.8 (--prevalence 0.8)", {"recall"}),
+        ("--precision 0.8 --prevalence 0.8", "--prevalence 0.80",
+         "precision >= 0.8: these rows show", {"precision", "recall"}),
+        ("--precision 0.6 --weight weight", "", "the fit weighs rows by weight (--weight)", set()),
+        ("--precision 0.6 --weight weight", "--weight weight",
+         "precision >= 0.6: these rows show", {"precision", "recall"}),
+        ("--precision 0.6 --value amount", "", "precision >= 0.6: these rows show", {"precision"}),
+        ("--recall 0.6 --value amount", "", "it is a share of amount", {"precision"}),
+    ],
+)  # fmt: skip
+def test_a_page_compares_figures_of_rows_that_count_alike(
+    fit: str, judge: str, said: str, beside: set[str], tmp_path: Path, reported: Reported
+) -> None:
+    frame = simulate(400).with_columns(amount=pl.col("id") % 7 + 1)
+    rows = write(frame, tmp_path / "fit.parquet")
+    model = make(tmp_path / "m.json", "boundary", rows, fit + " --method st")
+    text = reported(frame, "--boundary", model, *filter(None, [judge])).text
+    assert said in text
+    table = text.partition("What to expect, and what was found")[2].partition("Flag rows")[0]
+    assert {name for name in ("precision", "recall") if name in table} == beside
+    found = ck.load(model).drift(frame, label="label").metrics.metrics["boundary"]["fit"]
+    assert ("precision" in found, "recall" in found) == (
+        "--prevalence" not in fit,
+        "--value" not in fit,
+    )
+
+
 def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     rows: Path, model: Path, tmp_path: Path, invoke: Invoke
 ) -> None:
