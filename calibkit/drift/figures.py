@@ -79,7 +79,7 @@ def figures(
         if role in one.outline and total:
             old, place = _filled(one.outline[role].counts)
             new = np.bincount(place, [float(rows) for rows in sums[role]])
-            sizes = kish, fitted_rows(one.model, kish / (counts.read - counts.missing))
+            sizes = kish, fitted_rows(one.model, _share(one, counts))
             index = stability(new.tolist(), old.tolist(), sizes, options.confidence)
             values |= {name: index.value, f"{name}_expected": index.expected}
             values[f"{name}_p_value"], bounds[name] = index.p_value, index.interval
@@ -102,8 +102,7 @@ def estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, 
     source = one.model if options.calibrator is None else options.calibrator
     sums = counts.sums[one.name]
     independent, found = _independent(one, sums), cells(sums)
-    share = _total(sums, "rows") * independent / max(1, counts.read - counts.missing)
-    known_rows = fitted_rows(source, share)
+    known_rows = fitted_rows(source, _share(one, counts))
     places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
     rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
     fitted = one.outline["score"].counts
@@ -124,8 +123,18 @@ def _total(sums: Sums, name: str) -> float:
 def _independent(one: Watched, sums: Sums) -> float:
     """Return how many independent rows there are in a unit of sampling weight (Kish)."""
     total, square = _total(sums, "rows"), _total(sums, "squares")
+    return total / square if square and _sampled(one) else 1.0
+
+
+def _sampled(one: Watched) -> bool:
     fitted = one.model.columns.get("weight")
-    return total / square if square and fitted and fitted.kind == "sampling" else 1.0
+    return fitted is not None and fitted.kind == "sampling"
+
+
+def _share(one: Watched, counts: Counts) -> float | None:
+    """Return how many independent rows there are in a row that was sampled; None in others."""
+    sums, rows = counts.sums[one.name], counts.read - counts.missing
+    return _total(sums, "rows") * _independent(one, sums) / rows if rows and _sampled(one) else None
 
 
 def _filled(counts: Sequence[float]) -> tuple[Floats, Int64s]:

@@ -237,16 +237,15 @@ def _check_probabilities(options: DriftOptions, watched: Sequence[Watched]) -> N
         )
 
 
-def fitted_rows(model: Any, share: float) -> float:
-    """Return how many independent rows the fitting rows are.
+def fitted_rows(model: Any, share: float | None) -> float:
+    """Return how many independent rows the fitting rows are: the sum of their weights.
 
-    Of rows that were sampled it is this share (Kish's number over that of rows, of the new ones: the
-    model does not keep that of its own), of others the sum of weights.
+    `share`: where rows were sampled, Kish's number over that of rows, of the new ones: a model does not
+    keep that of its own, and a calibrator not that they were.
     """
-    weight = model.columns.get("weight")
-    if weight is not None and weight.kind == "sampling" and model.provenance is not None:
-        return float(model.provenance.rows) * share
-    return float(model.fit.rows)
+    if share is None or model.provenance is None or "weight" not in model.columns:
+        return float(model.fit.rows)
+    return float(model.provenance.rows) * share
 
 
 def base_rate(model: Any) -> float | None:

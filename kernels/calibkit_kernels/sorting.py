@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
@@ -106,16 +107,18 @@ def sort_pairs(
     pieces = pieces_of(words.size, threads)
     arrays, scratch = (words, tags), (np.empty_like(words), np.empty_like(tags))
     with ThreadPoolExecutor(len(pieces)) as pool:
+        # A thread takes longer to start than a few words to be sorted.
+        each: Any = pool.map if len(pieces) > 1 else map
         for step in range(passes):
             shift = np.uint64(step * digit_bits)
             counts = np.zeros((len(pieces), 1 << digit_bits), np.int64)
             inputs = [(arrays[0][piece], arrays[1][piece]) for piece in pieces]
             shared = [(shift, mask, row) for row in counts]
-            list(pool.map(lambda given, more: count_digits(given[0], *more), inputs, shared))
+            list(each(lambda given, more: count_digits(given[0], *more), inputs, shared))
             # Places in order of digit, then of piece: what makes the sort stable.
             ends = np.cumsum(counts.T.ravel()).reshape(counts.shape[1], -1).T
             places = [(*scratch, shift, mask, row) for row in ends - counts]
-            list(pool.map(lambda given, more: scatter_pairs(*given, *more), inputs, places))
+            list(each(lambda given, more: scatter_pairs(*given, *more), inputs, places))
             arrays, scratch = scratch, arrays
     return arrays
 

@@ -244,15 +244,23 @@ def test_rows_that_stand_for_others_count_as_fewer(
 
 def test_the_scale_of_sampling_weights_means_nothing(drift: Drift, tmp_path: Path) -> None:
     options = "--precision 0.7 --method st --folds 0 --weight weight --weight-kind sampling"
-    figures: dict[str, list[Any]] = {"covariate": [], "prior": []}
+    figures: dict[str, list[Any]] = {"covariate": [], "prior": [], "calibrated": []}
     for scale in (2**-11, 1, 2**10):  # powers of two change no digit
         frame, new = (
             simulate(1500, seed=seed).with_columns(weight=(pl.col("weight") + 0.5) * scale)
             for seed in (1, 2)
         )
-        make(tmp_path / "m.json", "boundary", write(frame, tmp_path / "fit.parquet"), options)
+        fit = write(frame, tmp_path / "fit.parquet")
+        make(tmp_path / "m.json", "boundary", fit, options)
+        made = make(
+            tmp_path / "c.json",
+            "calibrate",
+            fit,
+            "--method platt --targets mle --clip 0 --weight weight",
+        )
         for assume, found in figures.items():
-            done = drift(tmp_path / "m", new, "--estimate --assume", assume).result()
+            by = ("--calibrator", made) if assume == "calibrated" else ("--assume", assume)
+            done = drift(tmp_path / "m", new, "--estimate", *by).result()
             both = done["metrics"]["boundary"], done["intervals"]["boundary"]
             found.append([part[name] for part in both for name in ("all", "estimated")])
     for first, *others in figures.values():

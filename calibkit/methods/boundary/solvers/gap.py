@@ -207,9 +207,11 @@ class _Search:
         reach = [segment.reach(low, high) for segment in self.segments]
         if not all(rows.size for rows, _ in reach):
             return np.inf, first, last, slope
+        starts = np.cumsum([0, *(rows.size for rows, _ in reach[:-1])])
+        rows, hits = map(np.concatenate, zip(*reach, strict=True))
 
         def ceiling(slope: float) -> float:
-            best = math.fsum(float((hits - slope * rows).max()) for rows, hits in reach)
+            best = math.fsum(np.maximum.reduceat(hits - slope * rows, starts))
             return self.inner.ceiling(best, slope)
 
         at, least = least_of(ceiling, 0.0, 1.0)
