@@ -37,9 +37,9 @@ def pool_prefixes(selected: Numbers, true_positives: Numbers) -> Pools:
     """
     parts = []
     for low in range(0, selected.size, _BLOCK):
-        steps = [
-            np.diff(column[low : low + _BLOCK], prepend=column[low - 1] if low else 0)
-            for column in (selected, true_positives)
-        ]
+        steps = [column[low : low + _BLOCK].copy() for column in (selected, true_positives)]
+        for own, column in zip(steps, (selected, true_positives), strict=True):
+            own[1:] -= column[low : low + own.size - 1]
+            own[0] -= column[low - 1] if low else 0
         parts.append(pool_block(*steps))
-    return pool(parts)
+    return parts[0] if len(parts) == 1 else pool(parts)

@@ -12,6 +12,7 @@ minimal algorithm for the multiple-choice knapsack problem, 1995).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -26,6 +27,8 @@ STATE_CAP = 4_000_000
 _STRETCH = 16_384
 #: Numbers of positives are looked up where there are at most so many for each total.
 _SPARSE = 16
+#: Before any level: a place for its point, totals and measures of nothing.
+_NOTHING = np.zeros(1, np.int64), np.zeros((1, 2), np.int64), np.zeros((1, 2))
 
 
 class Window(Struct, frozen=True):
@@ -80,14 +83,17 @@ class Relaxation:
     def near(self, level: int, budget: float) -> tuple[Int64s, Floats]:
         """Return the points of a level that lose at most so much, and what they lose; -1: none."""
         best = self.best[level]
-        taken = int(self.empty and best <= budget)
-        points, losses = [np.full(taken, -1)], [np.full(taken, best)]
+        points, losses = list[Int64s](), list[Floats]()
+        if self.empty and best <= budget:
+            points, losses = [np.array([-1])], [np.array([best])]
         for own, largest in zip(self._stretches(level), self._largest[level], strict=True):
             if best - largest <= budget:
                 lost = best - self._values(own)
                 places = np.flatnonzero(lost <= budget)
                 points.append(own.start + places)
                 losses.append(lost[places])
+        if len(points) == 1:
+            return points[0], losses[0]
         return np.concatenate(points), np.concatenate(losses)
 
     def _stretches(self, level: int) -> Iterator[slice]:
@@ -113,15 +119,21 @@ def pareto_band(
     None is returned where a level needs more combinations than `cap`.
     """
     slack = relaxed.rounding
-    levels = [_near(relaxed, level, budget + slack, window) for level in range(len(relaxed.best))]
+    levels = _near(relaxed, budget + slack, window)
     # The level with most points comes last: its combinations are limited by the window alone.
     order = sorted(range(len(levels)), key=lambda level: levels[level][0].size)
+    # Levels of one point leave nothing to choose; at least one level is looked at.
+    fixed = [level for level in order[:-1] if levels[level][0].size == 1]
+    order = order[len(fixed) :]
+    alone, totals, states = map(
+        np.concatenate, zip(_NOTHING, *(levels[k] for k in fixed), strict=True)
+    )
+    totals, states = np.cumsum(totals, axis=0)[-1:], np.cumsum(states, axis=0)[-1:]
     # The least and the most that the levels after each one can add to the value.
     values = [levels[level][2][:, 1] for level in order[:0:-1]]
     room_low, room_high = (
         np.append(np.cumsum([pick(own) for own in values])[::-1], 0.0) for pick in (np.min, np.max)
     )
-    totals, states = np.zeros((1, 2), np.int64), np.zeros((1, 2), np.float64)
     history: list[tuple[int, Int64s, Int64s]] = []
     wide = 1e-9 + 1e3 * slack
     for step, level in enumerate(order):
@@ -139,7 +151,8 @@ def pareto_band(
         before, chosen = origins[kept].T
         totals, states = totals[kept], states[before] + measures[chosen]
         history.append((level, before, points[chosen]))
-    choices = np.empty((len(totals), len(history)), np.int64)
+    choices = np.empty((len(totals), len(levels)), np.int64)
+    choices[:, fixed] = alone[1:]
     current = np.arange(len(totals))
     for level, origin, point in reversed(history):
         choices[:, level] = point[current]
@@ -160,13 +173,16 @@ def undominated(totals: Int64s) -> Int64s:
 
 
 def _near(
-    relaxed: Relaxation, level: int, budget: float, window: Window
-) -> tuple[Int64s, Int64s, Floats]:
-    """Return the points of a level within the budget, their totals, and (loss, value) of each."""
-    points, losses = relaxed.near(level, budget)
+    relaxed: Relaxation, budget: float, window: Window
+) -> list[tuple[Int64s, Int64s, Floats]]:
+    """Return the points of each level within the budget, their totals, and (loss, value) of each."""
+    found = [relaxed.near(level, budget) for level in range(len(relaxed.best))]
+    points, losses = map(np.concatenate, zip(*found, strict=True))
     totals = np.zeros((points.size, 2), np.int64)
     taken = points >= 0
     totals[taken, 0] = relaxed.selected[points[taken]]
     totals[taken, 1] = relaxed.true_positives[points[taken]]
-    values = window.rows * totals[:, 0] + window.hits * totals[:, 1]
-    return points, totals, np.column_stack((losses, values))
+    measures = np.column_stack((losses, window.rows * totals[:, 0] + window.hits * totals[:, 1]))
+    ends = np.cumsum([0, *(own.size for own, _ in found)]).tolist()
+    levels = itertools.starmap(slice, itertools.pairwise(ends))
+    return [(points[own], totals[own], measures[own]) for own in levels]
