@@ -51,7 +51,7 @@ def test_what_is_not_given_is_chosen(invoke: Invoke, calib: Path) -> None:
     assert "Expect log loss" in done.stderr
 
 
-@pytest.mark.parametrize(("partition", "count"), [("boosted", 1), ("forest", 12)])
+@pytest.mark.parametrize(("partition", "count"), [("boosted", 1), ("forest", 2)])
 def test_the_first_of_several_partitions_is_shown(
     partition: str, count: int, tmp_path: Path, invoke: Invoke, calib: Path
 ) -> None:

@@ -367,7 +367,7 @@ ROWS: dict[str, dict[str, Any]] = {
     "outside": {"score": pl.col("score") * 2},
     "soon": {"night": pl.when(pl.int_range(pl.len()) < 9).then(pl.lit("1")).otherwise(pl.lit("n"))},
     "early": {"day": pl.lit("0000-01-01")},
-    "weightless": {"draw": pl.col("weight")},
+    "weightless": {"draw": 2 * (pl.col("weight") > 0)},
     "many weights": {"draw": 1 + pl.int_range(pl.len()) / 1e4},
     "bare": {"label": None},
 }
