@@ -74,5 +74,7 @@ def test_threads_change_nothing(bits: int) -> None:
 
 def test_a_few_words_start_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting.ThreadPoolExecutor, "submit", None)
-    words, _ = sorting.sort_pairs(np.array([3, 1, 2], np.uint64), np.empty(0, np.uint32), 2, threads=2)
+    words, _ = sorting.sort_pairs(
+        np.array([3, 1, 2], np.uint64), np.empty(0, np.uint32), 2, threads=2
+    )
     assert words.tolist() == [1, 2, 3]
