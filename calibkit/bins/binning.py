@@ -452,8 +452,10 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
 def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Column]) -> None:
     """Refuse column options that contradict what the grid was made from."""
     unset = ColumnOptions()
-    made = {role: one.name for role, one in columns.items()} | {"scale": columns["score"].scale}
-    for role in ("score", "label", "uncertainty", "scale"):
+    made = {role: one.name for role, one in columns.items()}
+    if "score" in columns and columns["score"].scale is not None:
+        made["scale"] = columns["score"].scale
+    for role in ("score", "label", "uncertainty", *made.keys() & {"scale"}):
         asked = getattr(options, role)
         if asked not in (getattr(unset, role), made.get(role)):
             own = repr(made[role]) if role in made else "no such column"

@@ -162,8 +162,12 @@ def _weights(findings: Findings) -> None:
             said = "rows of weight 0 count for nothing"
             findings.add("note", "weights", said, column.name, light)
             if findings.label is not None:
-                labels = findings.label[values.placed(array) > 0]
-                if len({0.0, 1.0} & {*labels.tolist()}) == 1:
+                heavy = findings.label[values.placed(array) > 0]
+                every, counted = (
+                    sum(bool((own == label).any()) for label in (0, 1))
+                    for own in (findings.label, heavy)
+                )
+                if counted < every == 2:
                     said = "the rows that count are of one class: both are needed"
                     findings.add("error", "classes", said, column.name)
         share = 1.0 / float((array / array.max()).sum())

@@ -197,7 +197,7 @@ def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
         goal.value(found.selected, found.true_positives, gain) or 0.0,
         found.proven and whole,
     )
-    if not proven:
+    if not proven and goal.totals.gain:
         value = max(value, min(1.0, (found.ceiling + rows) / unit / goal.totals.gain))
     return replace(found, proven=proven, ceiling=value)
 
