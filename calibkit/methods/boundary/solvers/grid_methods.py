@@ -81,6 +81,19 @@ def table_size(costs: list[Int64s]) -> tuple[int, int]:
     return steps, held
 
 
+def check_size(method: str, steps: int, held: int) -> None:
+    """Raise `UsageError` where a method's table is too large to begin."""
+    for wants, size, most in (
+        (f"need {steps:,} steps", steps, MOST_STEPS),
+        (f"hold {held:,} values", held, MOST_VALUES),
+    ):
+        if size > most:
+            raise UsageError(
+                f"--method {method} cannot run on this grid: its table would {wants}, more than "
+                f"{most:,}. Take fewer --score-bins, whole weights, or --method exact."
+            )
+
+
 class LevelPrefixes(Struct, frozen=True):
     """The prefixes of each level: those worth choosing, or all.
 
@@ -164,12 +177,6 @@ def _pick_bins(best: Int64s, rows: int, goal: Goal) -> int:
     return 0
 
 
-def _choices(method: str, positives: Int64s, totals: Int64s) -> tuple[LevelPrefixes, list[Int64s]]:
-    """Return the prefixes that a method's table is over, and what each costs: bins, or rows."""
-    prefixes = LevelPrefixes.of(positives, totals, every=method != "vw-dpmt")
-    return prefixes, prefixes.take if method.startswith("ew") else prefixes.rows
-
-
 def _trace_nested(gains: Int64s, costs: Int64s, target: int) -> Int64s:
     """Return the nested choices of largest gain at a cost.
 
@@ -190,28 +197,33 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
 
     EW-DPMT is best if all bins had the average number of rows: where they differ in size its true
     precision may miss the bound, so judge it on the true counts.  VW-DPMT is exact, by a table over
-    selected rows; additions and memory grow with their number (see `steps`).  Row counts are divided by
-    their greatest common divisor first, and prefixes that another one beats are left out.  The variants
-    ``-mono`` never take more bins in a more uncertain level.
+    selected rows; additions and memory grow with their number (see `table_size`).  Row counts are
+    divided by their greatest common divisor first, and prefixes that another one beats are left out.
+    The variants ``-mono`` never take more bins in a more uncertain level.
     """
-    check_size(name, positives, totals)
-    prefixes, costs = _choices(name, positives, totals)
+    of_bins, nested = name.startswith("ew"), name.endswith("-mono")
+    prefixes = LevelPrefixes.of(positives, totals, every=name != "vw-dpmt")
+    costs = prefixes.take if of_bins else prefixes.rows
+    reach = sum(int(cost[-1]) for cost in costs)
+    steps, held = table_size(costs)
+    # Of nested levels the table is as long in every one.
+    check_size(name, steps, len(costs) * (1 + reach) if nested else held)
     gains = [hits * prefixes.hits_unit for hits in prefixes.hits]
 
     def pick(best: Int64s) -> int:
-        if name.startswith("ew"):
+        if of_bins:
             return _pick_bins(best, int(totals.sum()), goal)
         reachable = np.flatnonzero(best >= 0)  # numbers of selected rows, in units
         picked = goal.pick(reachable * prefixes.rows_unit, best[reachable])
         return int(reachable[picked]) if picked >= 0 else 0
 
-    if not name.endswith("-mono"):
+    if not nested:
         tables = LevelTables.fill(gains, costs)
         choices = tables.trace(np.array([pick(tables.values[-1])]))
         return _fewest_bins(prefixes.takes(choices)[0], totals)
-    nested = np.array(gains), np.array(costs)
-    best, _ = knapsack.nested_levels(*nested, int(nested[1][:, -1].sum()), 0)
-    take = _trace_nested(*nested, pick(best))
+    by_level = np.array(gains), np.array(costs)
+    best, _ = knapsack.nested_levels(*by_level, reach, 0)
+    take = _trace_nested(*by_level, pick(best))
     # The fewest bins that select the same rows and never rise from level to level.
     return np.maximum.accumulate(_fewest_bins(take, totals)[::-1])[::-1].copy()
 
@@ -225,9 +237,9 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     A stand-in for the published baseline HR, which is only described as heuristic and as assuming
     that the rate of positives rises with uncertainty.  Found by enumeration.
     """
-    check_size("staircase", positives, totals)
     hits, rows = prefix_sums(positives), prefix_sums(totals)
     levels, choices = hits.shape
+    check_size("staircase", levels * choices * (choices + 1) // 2, 0)
     chunk = max(1, _AT_ONCE // choices)
     found: list[tuple[int, int, int, int, int]] = []  # rows, hits, cut, low, high
     for cut in range(levels):
@@ -248,35 +260,3 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
         return np.zeros(levels, np.int64)
     _, _, cut, lower, higher = found[best]
     return _fewest_stairs(np.repeat([lower, higher], [cut, levels - cut]), totals)
-
-
-# ---------------------------------------------------------------- sizes
-
-
-def steps(method: str, positives: Int64s, totals: Int64s) -> tuple[int, int]:
-    """Return how many additions a method's table takes and how many values it holds.
-
-    For the enumeration of `staircase`: the boundaries weighed.
-    """
-    levels, bins = positives.shape
-    if method == "staircase":
-        return levels * (bins + 1) * (bins + 2) // 2, 0
-    _, costs = _choices(method, positives, totals)
-    additions, held = table_size(costs)
-    if method.endswith("-mono"):  # its table is as long in every level
-        held = levels * (1 + sum(int(cost[-1]) for cost in costs))
-    return additions, held
-
-
-def check_size(method: str, positives: Int64s, totals: Int64s) -> None:
-    """Raise `UsageError` where a method's table is too large to begin."""
-    additions, held = steps(method, positives, totals)
-    for wants, size, most in (
-        (f"need {additions:,} steps", additions, MOST_STEPS),
-        (f"hold {held:,} values", held, MOST_VALUES),
-    ):
-        if size > most:
-            raise UsageError(
-                f"--method {method} cannot run on this grid: its table would {wants}, more than "
-                f"{most:,}. Take fewer --score-bins, whole weights, or --method exact."
-            )
