@@ -270,19 +270,12 @@ def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -
     """
     rows, positives = totals[levels.start : levels.stop].sum(axis=0)
     whole, corners = int(goal.counted(rows, positives)), None
-    own = [points.of_level(level) for level in levels]
-    chain = np.concatenate([np.arange(one.start, one.stop) for one in own])
-    level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
-    more_rows, more_hits = (
-        np.concatenate([np.diff(counts[one], prepend=0) for one in own])
-        for counts in (points.selected, points.true_positives)
-    )
-    steps = prefixes.Blocks(more_rows, more_hits, level, chain)
-    if len(own) > 1:
+    steps = prefixes.steps_of(points, levels)
+    if len(levels) > 1:
         blocks = prefixes.isotonic_blocks(points)
         ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
         by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
-        block = by_point[np.searchsorted(blocks.point[by_point], chain)]
+        block = by_point[np.searchsorted(blocks.point[by_point], steps.point)]
         order = np.argsort(block, kind="stable")
         steps = steps.ordered(order)
         corners = np.append(0, np.searchsorted(block[order], ends, side="right"))

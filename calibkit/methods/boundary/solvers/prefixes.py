@@ -39,7 +39,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.arrays import Floats, Int64s, distinct_values
+from calibkit.arrays import Int64s, distinct_values
 from calibkit.methods.boundary.problem import bounded
 from calibkit.methods.boundary.problem.found import Found, lowest_scores
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, LeastCost, Totals
@@ -99,6 +99,19 @@ def isotonic_blocks(points: Points) -> Blocks:
         found.append((rows, hits, np.full(rows.size, level), last))
     blocks = Blocks(*map(np.concatenate, zip(*found, strict=True)))
     return blocks.ordered(np.argsort(-(blocks.true_positives / blocks.selected), kind="stable"))
+
+
+def steps_of(points: Points, levels: range) -> Blocks:
+    """Return what each prefix of some levels adds, level after level, which count from 0 here."""
+    own = [points.of_level(level) for level in levels]
+    rows, hits = (
+        np.concatenate([np.diff(counts[one], prepend=0) for one in own])
+        for counts in (points.selected, points.true_positives)
+    )
+    level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
+    return Blocks(
+        rows, hits, level, np.concatenate([np.arange(one.start, one.stop) for one in own])
+    )
 
 
 def margin(points: Points, goal: CountGoal) -> float:
@@ -408,44 +421,32 @@ def level_sets(blocks: Blocks) -> tuple[Blocks, Int64s]:
 def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best boundary that may be random over one block of scores."""
     points = tally.points(excluded=excluded)
-    blocks = isotonic_blocks(points)
-    taken, share, counts = _mixed(goal, *blocks.totals)
-    narrow = wide = lowest_scores(tally, points, blocks.choice(taken, points.levels))
-    if share:
-        wide = lowest_scores(tally, points, blocks.choice(taken + 1, points.levels))
-    return _mixture(narrow, wide, share, counts)
+    return _at_random(tally, goal, points, isotonic_blocks(points))
 
 
 def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best threshold that may be random at its own score, for a tally of one level."""
     points = tally.points(excluded=excluded, together=True, every=True)
-    own = points.of_level(0)
-    score = tally.score[points.entry[own]].astype(np.float64)
-    taken, share, counts = _mixed(goal, points.selected[own], points.true_positives[own])
-    narrow = wide = np.array([score[taken - 1] if taken else np.nan])
-    if share:
-        wide = np.array([score[taken]])
-        narrow = np.where(wide < np.inf, np.nextafter(wide, np.inf), np.nan)
-    return _mixture(narrow, wide, share, counts)
+    found = _at_random(tally, goal, points, steps_of(points, range(1)))
+    if found.wide is None or not found.probability:
+        return found
+    above = np.where(found.wide < np.inf, np.nextafter(found.wide, np.inf), np.nan)
+    return replace(found, thresholds=above)
 
 
-def _mixed(goal: Goal, rows: Int64s, hits: Int64s) -> tuple[int, Fraction, tuple[float, float]]:
-    """Return how many groups are taken, which share of the next one, and rows and positives then.
-
-    The arguments are cumulative totals of the groups.
-    """
+def _at_random(tally: Tally, goal: Goal, points: Points, groups: Blocks) -> Found:
+    """Return the best boundary that takes groups of rows in their order, of the last one a share."""
     assert isinstance(goal, CountGoal)
-    totals = np.append(0, rows), np.append(0, hits)
+    totals = [np.append(0, total) for total in groups.totals]
     taken, share = goal.mix(*totals)
+    ends = taken, taken + bool(share)
 
     def expected(total: Int64s) -> float:
-        before, after = int(total[taken]), int(total[taken + bool(share)])
+        before, after = (int(total[end]) for end in ends)
         return float(before + share * (after - before))
 
-    return taken, share, (expected(totals[0]), expected(totals[1]))
-
-
-def _mixture(narrow: Floats, wide: Floats, share: Fraction, counts: tuple[float, float]) -> Found:
+    selected, hits = map(expected, totals)
+    narrow, wide = (lowest_scores(tally, points, groups.choice(end, points.levels)) for end in ends)
     if share == 1:  # no chance is left
-        return Found(wide, *counts, wide)
-    return Found(narrow, *counts, wide, float(share))
+        return Found(wide, selected, hits, wide)
+    return Found(narrow, selected, hits, wide, float(share))
