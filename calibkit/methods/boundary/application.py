@@ -83,10 +83,7 @@ def _by_rule(
     """
     found: list[tuple[BoundaryModel, Rows]] = [(model, slice(None))]
     if model.groups is not msgspec.UNSET:
-        if by is None:
-            raise UsageError(
-                "this boundary has a threshold for each segment: it needs their column."
-            )
+        assert by is not None  # `BoundaryModel.check` holds that there is such a column
         rules = [*map(model.of_group, model.groups), model.with_rule(model.rule)]
         code = group_codes(model, by)
         found = [(rule, np.flatnonzero(code == place)) for place, rule in enumerate(rules)]

@@ -163,7 +163,7 @@ def _contents(rows: ScoreRows, options: BoundaryOptions) -> dict[str, Numbers]:
     """Return all that rows are told apart by: what is alike here is alike to the certificate."""
     columns = columns_of(rows)
     if rows.uncertainty is None:
-        named = zip(options.several, uncertainties(rows, options.several), strict=True)
+        named = zip(options.several, uncertainties(rows, options.several).values(), strict=True)
         columns |= {f"uncertainty {name}": values for name, values in named}
     if options.value is not None:
         columns["value"] = values_of(rows, options)

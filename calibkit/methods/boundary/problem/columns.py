@@ -91,7 +91,7 @@ def in_cells(rows: ScoreRows, names: tuple[str, ...], like: CellGrid | None = No
 
     There are fewer bins where cells would hold too few rows.
     """
-    columns = uncertainties(rows, names)
+    columns = [*uncertainties(rows, names).values()]
     grid = like
     if grid is None:
         count, positives = float(rows.rows), float(rows.positive_rows)
@@ -116,9 +116,10 @@ def roles_of(names: Sequence[str]) -> list[str]:
     return [f"uncertainty_{k}" if k > 1 else "uncertainty" for k in range(1, len(names) + 1)]
 
 
-def uncertainties(rows: ScoreRows, names: Sequence[str]) -> list[Numbers]:
-    """Return the columns of several uncertainties, checked."""
-    return [numeric_column(rows.other(name), rows.finder) for name in names]
+def uncertainties(rows: ScoreRows, names: Sequence[str]) -> dict[str, Numbers]:
+    """Return the columns of several uncertainties by role, checked."""
+    columns = (numeric_column(rows.other(name), rows.finder) for name in names)
+    return dict(zip(roles_of(names), columns, strict=True))
 
 
 def column_parts(rows: ScoreRows, options: BoundaryOptions, parts: int) -> UInt8s | None:

@@ -188,7 +188,7 @@ def judge_rows(
     spread = rows.uncertainty
     if model.partition is not msgspec.UNSET:
         named = [model.columns[role].name for role in model.spreads]
-        spread = spread_of(model, dict(zip(model.spreads, uncertainties(rows, named), strict=True)))
+        spread = spread_of(model, uncertainties(rows, named))
     chance = probabilities(model, rows.score, spread, segments)
     also = np.zeros(chance.size, np.bool_)
     if model.review_thresholds is not msgspec.UNSET:

@@ -206,10 +206,6 @@ class Plan(Struct, frozen=True):
 
 def plan(options: BoundaryOptions, data: ScoreRows | GridTable) -> Plan:
     """Return what options mean for some rows, or for a grid of them."""
-    if options.confidence is not None:
-        raise UsageError(
-            "a confidence needs calibkit.methods.boundary.certificate.certificate.certify_boundary."
-        )
     worths = options.target.worths
     chosen = method(options.method, options.target.option, worths)
     if worths and (isinstance(data, GridTable) or options.score_bins):

@@ -28,7 +28,6 @@ from calibkit.methods.boundary.problem.columns import (
     quantiles_of_rows,
     quantiles_of_tally,
     read_values,
-    roles_of,
     uncertainties,
 )
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, Totals, tally_totals
@@ -207,7 +206,7 @@ def described_columns(rows: ScoreRows, target: Target) -> dict[str, Column]:
     }
     if rows.cells is not None:
         names = rows.cells.names
-        for role, name, one in zip(roles_of(names), names, uncertainties(rows, names), strict=True):
+        for name, (role, one) in zip(names, uncertainties(rows, names).items(), strict=True):
             columns[role] = Column(name, dtype=str(one.dtype))
     if options.weight is not None:
         columns["weight"] = Column(options.weight, kind=options.weight_kind)
@@ -340,8 +339,7 @@ def _about(
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
     used = columns_of(rows)
     if rows.cells is not None:
-        names = rows.cells.names
-        used |= zip(roles_of(names), uncertainties(rows, names), strict=True)
+        used |= uncertainties(rows, rows.cells.names)
     elif planned.levels == 1:
         used.pop("uncertainty", None)
     if planned.options.by is not None:
