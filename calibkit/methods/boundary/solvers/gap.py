@@ -158,6 +158,11 @@ class _Search:
             segment_of(points, goal, range(first, first + self.within), totals)
             for first in range(0, points.levels, self.within)
         ]
+        #: The choices of all segments, one after the other, and where those of each begin.
+        self.selected = np.concatenate([segment.selected for segment in self.segments])
+        self.hits = np.concatenate([segment.true_positives for segment in self.segments])
+        ends = np.cumsum([segment.selected.size for segment in self.segments])
+        self.starts = np.append(0, ends[:-1])
         held = [segment for segment in self.segments if segment.whole]
         counted = np.concatenate([np.zeros(1, np.int64), *(one.counted for one in held)])
         whole = np.concatenate([[1], *(np.full(one.counted.size, one.whole) for one in held)])
@@ -170,8 +175,8 @@ class _Search:
         self.rates = sorted({Fraction(*pair) for pair in pairs})
         # Nothing, or everything, keeps any gap; which of them it is that meets the bound is the goal's.
         self.known, self.value = (np.empty(0, np.int64), 0, 0), -np.inf
-        for end in (0, -1):
-            self.take([(segment, end) for segment in self.segments])
+        for chosen in (self.starts, ends - 1):
+            self.take(chosen)
         #: What the ranges can reach that were looked at as closely as it gets.
         self.open = -np.inf
 
@@ -221,14 +226,10 @@ class _Search:
         """Look for the best choice with a lowest rate; return whether all were looked at."""
         low = self.rates[place]
         own = [segment.between(low, low + self.goal.most) for segment in self.segments]
-        if any(one.start >= one.stop for one in own):
+        starts, ends = self.starts + np.array([(one.start, one.stop) for one in own]).T
+        if (starts >= ends).any():
             return self.every
-        offsets = np.concatenate([[0], np.cumsum([one.stop - one.start for one in own])])
-        pairs = list(zip(self.segments, own, strict=True))
-        selected = np.concatenate([segment.selected[one] for segment, one in pairs])
-        hits = np.concatenate([segment.true_positives[one] for segment, one in pairs])
-        within = (selected, hits, offsets[:-1], offsets[1:])
-        relaxed = knapsack.Relaxation(within, slope, empty=False)
+        relaxed = knapsack.Relaxation((self.selected, self.hits, starts, ends), slope, empty=False)
         most = relaxed.most
         budget = min(1.0, self.budget(most, slope))
         while True:
@@ -238,8 +239,7 @@ class _Search:
                 return False
             pick = self.inner.pick(band.selected, band.true_positives) if len(band.choices) else -1
             if pick >= 0:
-                places = band.choices[pick] - offsets[:-1] + [one.start for one in own]
-                self.take(list(zip(self.segments, places.tolist(), strict=True)))
+                self.take(band.choices[pick])
             if self.budget(most, slope) <= budget:
                 return self.every
             budget = min(4.0 * budget, self.budget(most, slope))
@@ -249,16 +249,15 @@ class _Search:
         _, selected, hits = self.known
         return self.inner.budget(most, slope, selected, hits)
 
-    def take(self, chosen: list[tuple[Segment, int]]) -> None:
-        """Remember a choice of each segment if it is the best so far."""
-        selected = sum(int(segment.selected[place]) for segment, place in chosen)
-        hits = sum(int(segment.true_positives[place]) for segment, place in chosen)
+    def take(self, chosen: Int64s) -> None:
+        """Remember a choice of each segment, by its place among all, if it is the best so far."""
+        selected, hits = int(self.selected[chosen].sum()), int(self.hits[chosen].sum())
         value = self.inner.value(selected, hits)
         more = 1 if self.inner.bounded == "recall" else -1  # of equal precision, the most positives
         better = value is not None and (value, more * selected) > (self.value, more * self.known[1])
         if value is not None and better and self.inner.met(selected, hits):
-            ends = ((one.steps, place % one.selected.size) for one, place in chosen)
-            choice = np.concatenate([steps.choice(end, self.within) for steps, end in ends])
+            taken = zip(self.segments, chosen - self.starts, strict=True)
+            choice = np.concatenate([one.steps.choice(k, self.within) for one, k in taken])
             self.known, self.value = (choice, selected, hits), value
 
 

@@ -206,10 +206,8 @@ def _most_value(points: Points, goal: Goal, cap: int) -> Solution:
         gains, unit, rows = points.gain, 1, 0
     found = _largest_gain(points, gains, use, limit, cap)
     gain = points.total_gain(found.choice)
-    value, proven = (
-        goal.value(found.selected, found.true_positives, gain) or 0.0,
-        found.proven and whole,
-    )
+    value = goal.value(found.selected, found.true_positives, gain) or 0.0
+    proven = found.proven and whole
     if not proven and goal.totals.gain:
         value = max(value, min(1.0, (found.ceiling + rows) / unit / goal.totals.gain))
     return replace(found, proven=proven, ceiling=value)
@@ -292,9 +290,8 @@ def _combined(points: Points, goal: Goal, rows: int, hits: int, *, up: bool) -> 
     found = rows * scale * points.selected.astype(np.float64)
     found += hits * scale * points.true_positives.astype(np.float64)
     margin = 2.0**-50 * most * scale
-    return (np.ceil(found + margin) if up else np.floor(found - margin)).astype(
-        np.int64
-    ), not goal.totals.exact
+    rounded = np.ceil(found + margin) if up else np.floor(found - margin)
+    return rounded.astype(np.int64), not goal.totals.exact
 
 
 # ---------------------------------------------------------------- single, greedy, isotonic
