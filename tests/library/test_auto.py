@@ -149,7 +149,7 @@ def test_candidates_follow_the_chosen_one_by_their_worth() -> None:
     for kind in ("noise", "smooth", "steps"):
         found = choose_method(rows(2000, kind), BoundaryOptions(precision="0.7"))
         gap = {(one.method, one.uncertainty_bins): one.gap for one in found.seen}
-        plans = [summary.planned for summary in found.ranked]
+        plans = [summary.planned for summary, _ in found.ranked]
         gaps = [gap[planned.method.name, planned.kept_levels] for planned in plans[1:]]
         # Those that may be chosen come first, the others after them.
         assert sum(one > other for one, other in itertools.pairwise(gaps)) <= 1
@@ -278,7 +278,7 @@ def test_reweighted_classes_do_not_make_figures_surer_than_they_are() -> None:
     data = rows(4000, "smooth")
     choice = choose_method(data, BoundaryOptions(precision="0.5", prevalence="0.1"))
     assert sum(one.within_bound for one in choice.seen) > 2
-    assert choice.ranked[0].planned.method.name == "logistic"
+    assert choice.ranked[0][0].planned.method.name == "logistic"
 
 
 @pytest.mark.few(4)

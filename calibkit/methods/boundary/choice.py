@@ -36,7 +36,6 @@ out before, unless all do.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -61,7 +60,6 @@ from calibkit.methods.boundary.solvers.cells import leaves_of
 from calibkit.methods.boundary.solvers.logistic import distinct
 from calibkit.methods.boundary.solvers.methods import Plan, plan
 from calibkit.methods.boundary.solvers.summary import Summary, summarise
-from calibkit.models.scales import measure
 from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.memory import give_back
@@ -86,19 +84,18 @@ Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 class Choice(Struct, frozen=True):
     """What candidates are fitted on, the best to use first, and what was seen of each.
 
-    `checked` has their cross-validations where those stand for that of the fit: of many rows.
+    Beside each stands its cross-validation where that stands for the one of the fit: of many rows.
     """
 
-    ranked: tuple[Summary, ...]
+    ranked: tuple[tuple[Summary, figures.Validation | None], ...]
     seen: tuple[Candidate, ...] = ()
-    checked: tuple[figures.Validation | None, ...] = ()
 
 
 def fit_choice(choice: Choice) -> FittedBoundary:
     """Fit the candidate that was chosen, or the next best one where that one finds no boundary."""
     give_back()
     failure: InfeasibleError | None = None
-    for candidate, checked in itertools.zip_longest(choice.ranked, choice.checked):
+    for candidate, checked in choice.ranked:
         try:
             summary = candidate.over_own_levels()
             tally = summary.tally.merged()  # as a count over its own levels alone would give it
@@ -114,7 +111,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
         assert model.provenance is not None  # which names the method that was asked for
         asked = {**model.provenance.options, "method": AUTO}
         model.provenance = replace(model.provenance, options=asked)
-        own = next(one for one in choice.ranked if one.planned.method.surface is None)
+        own = next(one for one, _ in choice.ranked if one.planned.method.surface is None)
         return replace(fitted, summary=own.over_own_levels())
     assert failure is not None
     raise failure
@@ -170,7 +167,7 @@ def choose_method(data: ScoreRows | GridTable, options: BoundaryOptions) -> Choi
     """
     plans = candidates(data, options)
     if len(plans) == 1:
-        return Choice((summarise(data, plans[0].options),))
+        return Choice(((summarise(data, plans[0].options), None),))
     if isinstance(data, ScoreRows) and not any(planned.score_bins for planned in plans):
         return choose_among(*_count_finely(data, plans))
     return choose_among([summarise(data, planned.options) for planned in plans])
@@ -185,7 +182,7 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
     options = base.planned.options
     base.need_classes()
     if not options.folds or no_folds(base) is not None:  # of too few rows the fit warns
-        return Choice(tuple(summaries))
+        return Choice(tuple((one, None) for one in summaries))
     goal = base.aim()[1]
     classes, dealt, some = goal.totals.classes, None, None
     if shared is not None:
@@ -195,7 +192,7 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
             some = base.tally.sample(min(parts, MOST_FOLDS), options.seed + _THINNED)
             counted_on = replace(base, tally=some)
         dealt = counted_on.deal(classes)
-        if measure(base.columns["score"].scale) == "probability":
+        if base.columns["score"].measure == "probability":
             dealt.logits(options.workers)  # which the levels of all candidates share
     tried = []
     for summary in steps(summaries, len(summaries), "candidates judged"):
@@ -205,8 +202,8 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
             own = replace(summary, tally=dealt).over_own_levels().tally
         checked, beside = figures.cross_validate(own, summary.planned, goal), None
         if checked.found and not goal.uses_gain and not isinstance(goal, three_way.ThreeWay):
-            scale = "" if summary.grid is not None else measure(summary.columns["score"].scale)
-            beside = margins(own, checked, probability=scale == "probability")
+            known = summary.grid is None and summary.columns["score"].measure == "probability"
+            beside = margins(own, checked, probability=known)
         if some is not None:
             checked = checked.of_some(some)
         tried.append(Tried(summary, checked, beside))
@@ -214,9 +211,9 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
     priced = summaries[0 if base.cells is None else len(summaries) // 2]
     if some is not None:
         priced = replace(priced, tally=some)
-    choice = _rank(Judge(goal, priced.over_own_levels(), dealt), tried)
     # A table of segments needs the folds themselves.
-    return choice if some is not None and base.stack is None else replace(choice, checked=())
+    stands = some is not None and base.stack is None
+    return _rank(Judge(goal, priced.over_own_levels(), dealt), tried, stands)
 
 
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:
@@ -266,8 +263,11 @@ def _count_finely(data: ScoreRows, plans: list[Plan]) -> tuple[list[Summary], Su
     return summaries, base
 
 
-def _rank(judge: Judge, tried: list[Tried]) -> Choice:
-    """Order candidates: the simplest that is as good as the best first, then by worth."""
+def _rank(judge: Judge, tried: list[Tried], stands: bool) -> Choice:
+    """Order candidates: the simplest that is as good as the best first, then by worth.
+
+    `stands`: whether their cross-validations stand for that of the fit.
+    """
     worth = [judge.worth(one.pooled) for one in tried]
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
@@ -298,9 +298,8 @@ def _rank(judge: Judge, tried: list[Tried]) -> Choice:
         if moved[k] is not None:
             setattr(seen[-1], f"{judge.goal.maximised}_at_bound", reached[k])
             seen[-1].at_bound_standard_error = errors[k]
-    ranked = [tried[k] for k in order]
-    summaries, checked = zip(*((one.summary, one.checked) for one in ranked), strict=True)
-    return Choice(summaries, tuple(seen), checked)
+    ranked = ((tried[k].summary, tried[k].checked if stands else None) for k in order)
+    return Choice(tuple(ranked), tuple(seen))
 
 
 class Tried(Struct, frozen=True):
@@ -489,7 +488,7 @@ class Margins(Struct, frozen=True):
     """Where the rows of a deal lie beside the boundaries fitted without their folds."""
 
     bins: NDArray[np.int16]  # of each entry of the dealt tally; 0 and more where it is selected
-    above: Int64s  # rows and positives from each bin up, shape (2, parts, 2 `_BINS`)
+    above: Int64s  # rows and positives in the highest 0, 1, … bins, shape (2, parts, 2 `_BINS` + 1)
 
     def taken(self, cut: int | None) -> Bools:
         """Return which entries are selected from a bin up; none for None."""
@@ -502,7 +501,7 @@ class Margins(Struct, frozen=True):
         parted otherwise.  Returned are rows and positive rows, shape (2, parts), and the lowest bin of
         which half is selected; nothing and None where no margin meets the bound.
         """
-        rows, hits = np.pad(self.above.sum(axis=1)[:, ::-1], ((0, 0), (1, 0)))
+        rows, hits = self.above.sum(axis=1)
         ends = np.append(0, np.flatnonzero(np.diff(rows)) + 1)
         if goal.met(int(rows[-1]), int(hits[-1])) or goal.maximised == "recall":
             taken, share = goal.mix(rows[ends], hits[ends])
@@ -510,10 +509,7 @@ class Margins(Struct, frozen=True):
             taken, share = 0, Fraction(0)
         if not taken and not share:
             return np.zeros(self.above.shape[:2]), None
-        above = np.append(self.above, np.zeros_like(self.above[:, :, :1]), axis=2)
-        before, after = (
-            above[:, :, 2 * _BINS - ends[min(k, ends.size - 1)]] for k in (taken, taken + 1)
-        )
+        before, after = (self.above[:, :, ends[min(k, ends.size - 1)]] for k in (taken, taken + 1))
         last = ends[taken + 1] if share >= Fraction(1, 2) else ends[taken]
         return before + float(share) * (after - before), int(_BINS - last)
 
@@ -539,7 +535,7 @@ def margins(dealt: Tally, checked: figures.Validation, *, probability: bool) -> 
     counted, cuts = (dealt.count, dealt.positive), np.array([limits, starts, scales])
     bins, held = margin_bins(score, regressor, dealt.level, dealt.part, *counted, cuts, _BINS)
     falling = held[:, :, :0:-1]  # without the bin of no cut
-    return Margins(bins, np.cumsum(falling, axis=2)[:, :, ::-1])
+    return Margins(bins, np.pad(np.cumsum(falling, axis=2), ((0, 0), (0, 0), (1, 0))))
 
 
 def _spread(tally: Tally, regressor: Floats) -> float:

@@ -20,7 +20,6 @@ from calibkit.files.formats import Dialect
 from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import EVERY_LEVELS, candidates, fit_rows
-from calibkit.methods.boundary.choice import LEVELS as AUTO_LEVELS
 from calibkit.methods.boundary.problem.columns import (
     QUANTILES,
     amounts_of,
@@ -29,7 +28,6 @@ from calibkit.methods.boundary.problem.columns import (
     uncertainties,
 )
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered
-from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.boundary.solvers.methods import plan as resolved
 from calibkit.methods.boundary.solvers.summary import count_over
@@ -181,7 +179,7 @@ def read_boundary_rows(options: BoundaryOptions, source: Source) -> ScoreRows | 
     if options.levels is not None:
         levels.add(options.levels)
     elif options.method == AUTO:
-        levels |= {*AUTO_LEVELS, SURFACE_LEVELS}
+        levels |= {*EVERY_LEVELS, METHODS["logistic"].levels}
     elif options.auto_levels:
         levels |= {*EVERY_LEVELS}
     elif options.method in METHODS:
