@@ -20,6 +20,7 @@ from fractions import Fraction
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s
 from calibkit.methods.boundary.problem.found import Found, found_at
@@ -80,14 +81,10 @@ class WithinGap(Goal):
 
     def kept_by(self, points: Points, choice: Int64s, totals: Int64s) -> bool:
         """Return whether a choice of one point a level keeps the gap; `totals` are those of levels."""
-        taken, some = np.zeros((choice.size, 2), np.int64), choice >= 0
-        taken[some, 0] = points.selected[choice[some]]
-        taken[some, 1] = points.true_positives[choice[some]]
-        whole, counted = (
-            self.counted(*own.reshape(self.segments, -1, 2).sum(axis=1).T)
-            for own in (totals, taken)
-        )
-        rates = [Fraction(int(a), int(b)) for a, b in zip(counted, whole, strict=True) if b]
+        taken = np.array([points.totals(own) for own in choice.reshape(self.segments, -1)])
+        whole = totals.reshape(self.segments, -1, 2).sum(axis=1)
+        counts = zip(self.counted(*taken.T), self.counted(*whole.T), strict=True)
+        rates = [Fraction(int(part), int(all_rows)) for part, all_rows in counts if all_rows]
         return not rates or max(rates) - min(rates) <= self.most
 
     def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:
@@ -154,10 +151,11 @@ class _Search:
     def __init__(self, points: Points, goal: WithinGap, totals: Int64s) -> None:
         self.goal, self.inner = goal, goal.goal
         self.within = points.levels // goal.segments
-        self.segments = [
-            segment_of(points, goal, range(first, first + self.within), totals)
-            for first in range(0, points.levels, self.within)
-        ]
+        self.segments = []
+        for first in range(0, points.levels, self.within):
+            own = slice(first, first + self.within)
+            of_segment = replace(points, offsets=points.offsets[own], ends=points.ends[own])
+            self.segments.append(segment_of(of_segment, goal, totals[own]))
         #: The choices of all segments, one after the other, and where those of each begin.
         self.selected = np.concatenate([segment.selected for segment in self.segments])
         self.hits = np.concatenate([segment.true_positives for segment in self.segments])
@@ -261,23 +259,21 @@ class _Search:
             self.known, self.value = (choice, selected, hits), value
 
 
-def segment_of(points: Points, goal: WithinGap, levels: range, totals: Int64s) -> Segment:
-    """Return what can be selected of a segment's levels.
+def segment_of(points: Points, goal: WithinGap, totals: Int64s) -> Segment:
+    """Return what can be selected of a segment: its points, and the totals of its levels.
 
     Over several levels these are nested choices: the points of their isotonic blocks, the blocks by
     falling rate.
     """
-    rows, positives = totals[levels.start : levels.stop].sum(axis=0)
-    whole, corners = int(goal.counted(rows, positives)), None
-    steps = prefixes.steps_of(points, levels)
-    if len(levels) > 1:
+    whole, corners = int(goal.counted(*totals.sum(axis=0))), None
+    steps = prefixes.steps_of(points)
+    if points.levels > 1:
         blocks = prefixes.isotonic_blocks(points)
-        ends = np.flatnonzero((blocks.level >= levels.start) & (blocks.level < levels.stop))
-        by_point = ends[np.argsort(blocks.point[ends])]  # the blocks as their points follow
+        by_point = np.argsort(blocks.point)  # the blocks as their points follow
         block = by_point[np.searchsorted(blocks.point[by_point], steps.point)]
         order = np.argsort(block, kind="stable")
         steps = steps.ordered(order)
-        corners = np.append(0, np.searchsorted(block[order], ends, side="right"))
+        corners = np.append(0, np.cumsum(np.bincount(block)))
     selected, hits = (np.append(0, total) for total in steps.totals)
     counted = goal.counted(selected, hits)
     return Segment(selected, hits, counted, whole, steps, corners)

@@ -101,9 +101,9 @@ def isotonic_blocks(points: Points) -> Blocks:
     return blocks.ordered(np.argsort(-(blocks.true_positives / blocks.selected), kind="stable"))
 
 
-def steps_of(points: Points, levels: range) -> Blocks:
-    """Return what each prefix of some levels adds, level after level, which count from 0 here."""
-    own = [points.of_level(level) for level in levels]
+def steps_of(points: Points) -> Blocks:
+    """Return what each prefix adds to the one before in its level, level after level."""
+    own = [points.of_level(level) for level in range(points.levels)]
     rows, hits = (
         np.concatenate([np.diff(counts[one], prepend=0) for one in own])
         for counts in (points.selected, points.true_positives)
@@ -424,7 +424,7 @@ def random_block(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
 def random_tie(tally: Tally, goal: Goal, excluded: int = -1) -> Found:
     """Return the best threshold that may be random at its own score, for a tally of one level."""
     points = tally.points(excluded=excluded, together=True, every=True)
-    found = _at_random(tally, goal, points, steps_of(points, range(1)))
+    found = _at_random(tally, goal, points, steps_of(points))
     if found.wide is None or not found.probability:
         return found
     above = np.where(found.wide < np.inf, np.nextafter(found.wide, np.inf), np.nan)
