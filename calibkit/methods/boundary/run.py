@@ -205,10 +205,9 @@ def read_test_rows(
     """
     if options.test is None:
         return None
-    dialect = Dialect()
     if isinstance(data, ScoreRows):
-        columns, dtype = data.options, str(data.score.dtype)
-        dialect = data.source.dialect if data.source else dialect
+        columns = data.options
+        dialect = replace(data.source.dialect, dtype=str(data.score.dtype))
     else:
         own, columns = data.columns, options.columns
         score, label, uncertainty = own["score"], own["label"], own.get("uncertainty")
@@ -220,8 +219,8 @@ def read_test_rows(
             positive=label.positive or columns.positive,
             uncertainty=uncertainty.name if uncertainty and data.grid.shape[0] > 1 else None,
         )
-        dtype = score.dtype or dtype
-    source = open_frame(options.test, "test", dialect=replace(dialect, dtype=dtype))
+        dialect = Dialect(dtype=score.dtype or dtype)
+    source = open_frame(options.test, "test", dialect=dialect)
     others = list(_beside(dataclasses.replace(options, groups=None, time=None), source).values())
     return read_score_rows(source, columns, others=others, uncertainty=not options.several)
 

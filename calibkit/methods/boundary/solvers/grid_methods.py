@@ -241,22 +241,19 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
     levels, choices = hits.shape
     check_size("staircase", levels * choices * (choices + 1) // 2, 0)
     chunk = max(1, _AT_ONCE // choices)
-    found: list[tuple[int, int, int, int, int]] = []  # rows, hits, cut, low, high
+    found: list[list[int]] = []  # rows, hits, low, high, cut
     for cut in range(levels):
         lows = choices if cut else 1
-        below, above = (slice(0, cut), slice(cut, levels))
         for first in range(0, lows, chunk):
             low = np.arange(first, min(first + chunk, lows))[:, None]
             low, high = np.nonzero(low <= np.arange(choices))
             low += first
-            chosen_rows = rows[below].sum(axis=0)[low] + rows[above].sum(axis=0)[high]
-            chosen_hits = hits[below].sum(axis=0)[low] + hits[above].sum(axis=0)[high]
-            i = goal.pick(chosen_rows, chosen_hits)
+            chosen = [c[:cut].sum(axis=0)[low] + c[cut:].sum(axis=0)[high] for c in (rows, hits)]
+            i = goal.pick(*chosen)
             if i >= 0:
-                total = int(chosen_rows[i]), int(chosen_hits[i])
-                found.append((*total, cut, int(low[i]), int(high[i])))
+                found.append([*(int(own[i]) for own in (*chosen, low, high)), cut])
     best = goal.pick(*np.array(found, np.int64).reshape(-1, 5).T[:2].copy())
     if best < 0:
         return np.zeros(levels, np.int64)
-    _, _, cut, lower, higher = found[best]
+    _, _, lower, higher, cut = found[best]
     return _fewest_stairs(np.repeat([lower, higher], [cut, levels - cut]), totals)

@@ -238,8 +238,7 @@ def summarise(
         )
         tally, levels, own = grid.as_tally(), grid.levels, binning.uncertainty_levels(data, 1)
         if together and levels is not None:  # a single threshold, which several levels show
-            levels = binning.uncertainty_levels(data, planned.levels, strategy)
-            own = levels if levels.count > 1 else own
+            own = levels = binning.uncertainty_levels(data, planned.levels, strategy)
         single, score = count_over(data, own, threads), quantiles_of_rows(data.score, data.weight)
     else:
         values = read_values(data, options.target)
