@@ -194,26 +194,26 @@ def choose_among(summaries: list[Summary], shared: Summary | None = None) -> Cho
         dealt = counted_on.deal(classes)
         if base.columns["score"].measure == "probability":
             dealt.logits(options.workers)  # which the levels of all candidates share
-    tried = []
+    # What one threshold can hardly reach has a price there that says nothing of a partition's.
+    priced = summaries[0 if base.cells is None else len(summaries) // 2]
+    if some is not None:
+        priced = replace(priced, tally=some)
+    judge, tried = Judge(goal, priced.over_own_levels(), dealt), []
     for summary in steps(summaries, len(summaries), "candidates judged"):
         if dealt is None:
             own = summary.deal(classes)
         else:
             own = replace(summary, tally=dealt).over_own_levels().tally
         checked, beside = figures.cross_validate(own, summary.planned, goal), None
-        if checked.found and not goal.uses_gain and not isinstance(goal, three_way.ThreeWay):
+        if checked.found and judge.rows_alone:
             known = summary.grid is None and summary.columns["score"].measure == "probability"
             beside = margins(own, checked, probability=known)
         if some is not None:
             checked = checked.of_some(some)
         tried.append(Tried(summary, checked, beside))
-    # What one threshold can hardly reach has a price there that says nothing of a partition's.
-    priced = summaries[0 if base.cells is None else len(summaries) // 2]
-    if some is not None:
-        priced = replace(priced, tally=some)
     # A table of segments needs the folds themselves.
     stands = some is not None and base.stack is None
-    return _rank(Judge(goal, priced.over_own_levels(), dealt), tried, stands)
+    return _rank(judge, tried, stands)
 
 
 def candidates(data: ScoreRows | GridTable, options: BoundaryOptions) -> list[Plan]:

@@ -100,8 +100,7 @@ def compare_methods(
     return chosen + [
         _one(data, replace(options, method=name), test)
         for name, method in METHODS.items()
-        if options.target.option in method.objectives
-        and (method.values or not options.target.worths)
+        if method.takes(options.target.option, options.target.worths)
     ]
 
 

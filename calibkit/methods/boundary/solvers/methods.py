@@ -73,6 +73,10 @@ class Method(Struct, frozen=True):
     isotonic: bool = False  # whether it fits the share of positive rows in each level
     leaves: int = 0  # that the levels, cells of several uncertainties, are gathered in; 0: none
 
+    def takes(self, objective: str, worths: str) -> bool:
+        """Tell whether it can take an objective; see `method`."""
+        return objective in self.objectives and (self.values or not worths)
+
     def find(self, tally: Tally, goal: Goal, *, excluded: int = -1, ceiling: bool = False) -> Found:
         """Find a boundary on a tally of distinct scores, or of the columns of a grid.
 
@@ -160,11 +164,7 @@ def method(name: str, objective: str, worths: str = "") -> Method:
             f"{', '.join(METHODS)}."
         )
     found = METHODS[name]
-    able = ", ".join(
-        other.name
-        for other in METHODS.values()
-        if objective in other.objectives and (other.values or not worths)
-    )
+    able = ", ".join(other for other, own in METHODS.items() if own.takes(objective, worths))
     if objective not in found.objectives:
         if objective == REVIEW:
             raise UsageError(f"three-way decisions go with --method auto, {able}, not {name}.")
