@@ -136,12 +136,9 @@ class MostRowsAtPrecision(bounded.RecallAtPrecision):
     def compared(self, totals: Int64s) -> Int64s:
         """Return what is to be small, slack that is used up, and what is to be large, rows."""
         rows, hits = totals[:, 0], totals[:, 1]
+        most_rows, most_hits = totals.max(axis=0, initial=0).tolist()
         used = rows - hits
-        largest = (
-            self.numerator * int(rows.max(initial=0)),
-            self.denominator * int(hits.max(initial=0)),
-        )
-        if max(largest) < 2**62:
+        if max(self.numerator * most_rows, self.denominator * most_hits) < 2**62:
             used = self.numerator * rows - self.denominator * hits
         return np.column_stack((used, rows))
 
@@ -242,11 +239,8 @@ def prices(points: Points, goal: ThreeWay) -> tuple[float, ...]:
     else:
         rate = block.true_positives / (block.selected or 1)
         of_block = parts.to_leave(review.selected)
-    return (
-        rate,
-        prefixes.margin(points, of_block),
-        prefixes.margin(points, parts.to_reach(block.selected)),
-    )
+    of_review = parts.to_reach(block.selected)
+    return rate, prefixes.margin(points, of_block), prefixes.margin(points, of_review)
 
 
 class _Parts:
