@@ -96,12 +96,9 @@ def compare_methods(
     the method ``auto`` its choice has a row of its own.
     """
     options = replace(options, provenance="hash")  # of which the table says a part
-    chosen = [_one(data, options, test)] if options.method == AUTO else []
-    return chosen + [
-        _one(data, replace(options, method=name), test)
-        for name, method in METHODS.items()
-        if method.takes(options.target.option, options.target.worths)
-    ]
+    target, names = options.target, [AUTO] if options.method == AUTO else []
+    names += [name for name, own in METHODS.items() if own.takes(target.option, target.worths)]
+    return [_one(data, replace(options, method=name), test) for name in names]
 
 
 def _one(data: ScoreRows | GridTable, options: BoundaryOptions, test: ScoreRows | None) -> Compared:
