@@ -84,7 +84,7 @@ Count = Callable[[ScoreRows, BoundaryOptions], Summary]
 class Choice(Struct, frozen=True):
     """What candidates are fitted on, the best to use first, and what was seen of each.
 
-    Beside each stands its cross-validation where that stands for the one of the fit: of many rows.
+    Beside each is its cross-validation where that stands for the one of the fit: of many rows.
     """
 
     ranked: tuple[tuple[Summary, figures.Validation | None], ...]

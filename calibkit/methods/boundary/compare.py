@@ -96,7 +96,8 @@ def compare_methods(
     the method ``auto`` its choice has a row of its own.
     """
     options = replace(options, provenance="hash")  # of which the table says a part
-    target, names = options.target, [AUTO] if options.method == AUTO else []
+    target = options.target
+    names = [AUTO] if options.method == AUTO else []
     names += [name for name, own in METHODS.items() if own.takes(target.option, target.worths)]
     return [_one(data, replace(options, method=name), test) for name in names]
 

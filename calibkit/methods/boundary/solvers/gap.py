@@ -82,9 +82,9 @@ class WithinGap(Goal):
     def kept_by(self, points: Points, choice: Int64s, totals: Int64s) -> bool:
         """Return whether a choice of one point a level keeps the gap; `totals` are those of levels."""
         taken = np.array([points.totals(own) for own in choice.reshape(self.segments, -1)])
-        whole = totals.reshape(self.segments, -1, 2).sum(axis=1)
-        counts = zip(self.counted(*taken.T), self.counted(*whole.T), strict=True)
-        rates = [Fraction(int(part), int(all_rows)) for part, all_rows in counts if all_rows]
+        held = totals.reshape(self.segments, -1, 2).sum(axis=1)
+        counts = zip(self.counted(*taken.T), self.counted(*held.T), strict=True)
+        rates = [Fraction(int(part), int(whole)) for part, whole in counts if whole]
         return not rates or max(rates) - min(rates) <= self.most
 
     def gap(self, rows: Int64s, positives: Int64s, selected: Int64s, hits: Int64s) -> float | None:

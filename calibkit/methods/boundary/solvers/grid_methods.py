@@ -251,7 +251,7 @@ def staircase(positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
             chosen = [c[:cut].sum(axis=0)[low] + c[cut:].sum(axis=0)[high] for c in (rows, hits)]
             i = goal.pick(*chosen)
             if i >= 0:
-                found.append([*(int(own[i]) for own in (*chosen, low, high)), cut])
+                found.append([int(own[i]) for own in (*chosen, low, high)] + [cut])
     best = goal.pick(*np.array(found, np.int64).reshape(-1, 5).T[:2].copy())
     if best < 0:
         return np.zeros(levels, np.int64)

@@ -109,9 +109,8 @@ def steps_of(points: Points) -> Blocks:
         for counts in (points.selected, points.true_positives)
     )
     level = np.repeat(np.arange(len(own)), [one.stop - one.start for one in own])
-    return Blocks(
-        rows, hits, level, np.concatenate([np.arange(one.start, one.stop) for one in own])
-    )
+    point = np.concatenate([np.arange(one.start, one.stop) for one in own])
+    return Blocks(rows, hits, level, point)
 
 
 def margin(points: Points, goal: CountGoal) -> float:
