@@ -25,10 +25,8 @@ from calibkit.methods.hetcal.maps import (
     Maps,
     by_leaf,
     fit_maps,
-    leaf_lines,
     mean_loss,
     pooled_line,
-    shrunk,
 )
 from calibkit.methods.hetcal.model import CrossValidated, PartitionPart
 from calibkit.methods.hetcal.rows import Folds, HetcalRows
@@ -77,9 +75,13 @@ def fit(
         place, checked = choose_forest(rows, growth, grid, options, folds, pooled)
     depth, least, shrinkage = grid.at(place)
 
-    def mapped(tree: Tree, drawn: UInt8s | None = None) -> tuple[Tree, Maps, Int32s]:
-        used, leaves = rows.leaves(tree)
-        leaf = used
+    def grown(number: int) -> tuple[Tree, Maps, Int32s]:
+        if single:
+            tree, drawn = growth.tree(depth, least, options.workers), None
+        else:
+            tree, drawn = _tree(growth, options.seed, number, depth, least)
+        leaf, leaves = rows.leaves(tree)
+        used = leaf
         if growth.own and drawn is not None:
             used = rows.made(lambda own: np.where(drawn[own] > 0, -1, leaf[own]), np.int32)
         maps = fit_maps(rows, used, leaves, pooled, shrinkage, options.map)
@@ -87,17 +89,10 @@ def fit(
             maps = maps.composed(*line)
         return tree, maps, leaf
 
-    def one(number: int) -> tuple[Tree, Maps, Int32s]:
-        return mapped(*_tree(growth, options.seed, number, depth, least))
-
-    count = 1 if single else options.trees or TREES
+    count, threads = (1, 1) if single else (options.trees or TREES, options.workers)
     probability = rows.made(lambda own: 0.0)
     parts, first = list[PartitionPart](), np.empty(0, np.int32)
-    if single:
-        grown = iter([mapped(growth.tree(depth, least, options.workers))])
-    else:
-        grown = in_order(options.workers, one, range(count))
-    for tree, maps, leaf in steps(grown, count, "trees grown"):
+    for tree, maps, leaf in steps(in_order(threads, grown, range(count)), count, "trees grown"):
         first = leaf if not parts else first
         for own in rows.blocks():
             probability[own] += maps.probabilities(rows.score[own], leaf[own])
@@ -268,9 +263,7 @@ def choose(
         leaf, used = rows.ends(tree), folds.used(parts[part])
         whole = pooled_line(rows, used, pooled)
         known = rows.made(lambda own: np.where(used[own], leaf[own], -1), np.int32)
-        starts = np.tile(whole, (len(tree.nodes), 1))
-        lines = leaf_lines(rows, *by_leaf(rows, known, len(tree.nodes)), starts)
-        maps = shrunk(lines, whole, grid.shrinkages[weight])
+        maps = fit_maps(rows, known, len(tree.nodes), whole, grid.shrinkages[weight], "platt").lines
         held = folds.held(parts[part])
         for own in rows.blocks():
             here = np.flatnonzero(held[own]) + own.start
