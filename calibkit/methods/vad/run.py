@@ -12,7 +12,7 @@ recommendation systems", algorithm 1 (VAD) and section 6.2 (in tandem with a cal
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -82,7 +82,7 @@ def fit_vad(
     for summary in summaries:
         if not summary.whole.weight:
             raise weightless(summary.files[0], options.weight, summary.counted.rows)
-    pooled = _segment(test.whole, None if train is None else train.whole)
+    pooled = _segment(*(summary.whole for summary in summaries))
     if pooled is None:
         assert train is not None
         raise DataError.of(
@@ -93,7 +93,7 @@ def fit_vad(
         )
     shaped, groups, more = ["link", "replicates", "on_missing"], None, dict[str, Any]()
     if options.by is not None:
-        groups = _groups(test.moments, None if train is None else train.moments, options.min_rows)
+        groups = _groups([summary.moments for summary in summaries], options.min_rows)
         shaped.append("min_rows")
     if train is not None:
         more = {"train_rows": train.counted.rows, "train_hash": train.counted.hash}
@@ -115,8 +115,8 @@ def fit_vad(
     return Fitted(model, tuple(dict.fromkeys(told)), details=details)
 
 
-def _segment(test: Moments, train: Moments | None) -> Segment | None:
-    """Return the shrinkage that two sets of rows give; None where that of training is not positive."""
+def _segment(test: Moments, train: Moments | None = None) -> Segment | None:
+    """Return the shrinkage that sets of rows give; None where that of training is not positive."""
     found = test.estimate()
     if train is None:
         return found
@@ -130,18 +130,13 @@ def _segment(test: Moments, train: Moments | None) -> Segment | None:
     return found
 
 
-def _groups(
-    parts: Mapping[str | None, Moments], others: Mapping[str | None, Moments] | None, min_rows: int
-) -> SegmentTable:
+def _groups(parts: Sequence[Mapping[str | None, Moments]], min_rows: int) -> SegmentTable:
     """Return the segments that are large enough, in the natural order of their names."""
     values: dict[str, Segment] = {}
-    names = sorted((name for name in parts if name is not None), key=natural_key)
+    names = sorted((name for name in parts[0] if name is not None), key=natural_key)
     for name in names:
-        train = None if others is None else others.get(name)
-        few = parts[name].weight < min_rows or (train is not None and train.weight < min_rows)
-        if few or (others is not None and train is None):
-            continue
-        found = _segment(parts[name], train)
+        own = [part[name] for part in parts if name in part and part[name].weight >= min_rows]
+        found = _segment(*own) if len(own) == len(parts) else None
         if found is not None:
             values[name] = found
     pooled = [name for name in names if name not in values]
@@ -160,15 +155,14 @@ def _columns_of(members: Members, options: VadOptions) -> dict[str, Column]:
 def _warnings(model: VadModel) -> Iterator[str]:
     groups = model.groups
     own = {} if groups is None else groups.values
-    said = {"": (model.lambda_, model.fit)}
-    said |= {f"--by {name}: ": (segment.lambda_, segment.fit) for name, segment in own.items()}
-    for where, (shrinkage, fit) in said.items():
-        if shrinkage < 0:
+    said = {"": model} | {f"--by {name}: ": segment for name, segment in own.items()}
+    for where, one in said.items():
+        if one.lambda_ < 0:
             yield (
-                f"{where}lambda is {shrinkage:.4g}, below 0: the replicates differ more than the "
+                f"{where}lambda is {one.lambda_:.4g}, below 0: the replicates differ more than the "
                 "predictions vary; it is applied as 0, which gives every row the same probability"
             )
-        elif fit.variance == 0:
+        elif one.fit.variance == 0:
             yield f"{where}the first member is constant: nothing to shrink, lambda = 1"
     if groups is not None and groups.pooled:
         shown = ", ".join(map(repr, groups.pooled[:10]))
