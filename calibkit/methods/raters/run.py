@@ -24,7 +24,7 @@ from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import LEAST_PROBABILITY, RaterOptions, used_roles
 from calibkit.maps.logit_maps import LogitMap, StoredRows, class_state, read_rater_rows
-from calibkit.methods.raters.application import LARGEST_LOG, log_strength, own_features, with_steps
+from calibkit.methods.raters.application import log_strength, own_features, with_steps
 from calibkit.methods.raters.model import AlphaFit, AlphaModel, DisagreementMap
 from calibkit.numerics.isotonic import pool_block
 from calibkit.numerics.solve import FLAT_OF_MANY, Minimum, quasi_newton, rising_root
@@ -43,7 +43,6 @@ from calibkit.summaries.states import Fitted, Plan, State, about, finished, opti
 from calibkit_kernels.classes import (
     BLOCK_ROWS,
     NO_ROWS,
-    affine_rows,
     column_sums,
     histogram_costs,
     outer_sums,
@@ -367,14 +366,11 @@ class Objective(Struct, frozen=True):
 
     def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
         """Return the cost of a block of rows, and its gradient."""
-        counts = self.counts[rows]
-        log_alpha0 = np.full((counts.shape[0], 1), point[-1])
-        features = None
+        counts, features = self.counts[rows], None
         if self.features is not None:
             features = self.features[rows] - self.mean
             features *= self.factor
-            affine_rows(features, point[:-1].reshape(1, -1), point[-1:], log_alpha0)
-        log_alpha0 = np.clip(log_alpha0, -LARGEST_LOG, LARGEST_LOG)
+        log_alpha0 = log_strength(features, counts.shape[0], point[:-1], float(point[-1]))[:, None]
         cost, slope = np.empty((2, counts.shape[0], 1))
         probabilities = self.probabilities[rows]
         histogram_costs(probabilities, counts, log_alpha0[:, 0], cost[:, 0], slope[:, 0])
