@@ -56,10 +56,9 @@ def edges_of(model: Any) -> Floats:
 def calibration_counts(score: Numbers, label: UInt8s, edges: Floats) -> Int64s:
     """Return what is kept of some rows: `BINS` rows of a `Bin`."""
     place = np.searchsorted(edges, score, side="right")
-    found = np.zeros((BINS, 3), np.int64)
-    for part, values in enumerate((1, label, np.floor(score.astype(np.float64) / UNIT))):
-        np.add.at(found[:, part], place, np.asarray(values, np.int64))
-    return found
+    units = np.floor(score.astype(np.float64) / UNIT)
+    counts = [np.bincount(place, values, BINS) for values in (None, label, units)]
+    return np.stack(counts, axis=1).astype(np.int64)
 
 
 #: The higher bins against the lower ones, at every border.
