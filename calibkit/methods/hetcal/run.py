@@ -110,17 +110,14 @@ def state(options: HetcalOptions, source: Source) -> State:
     """Return the rows of a shard, with the columns that the fit uses, and those to grow on."""
     names = tuple(feature_names(source, options))
     makers = makers_in(source, _roles(options, source, "feature_"))
+    ignored = _TRAIN if options.in_turn and options.train is not None else None
+    kept, grown = dataclasses.replace(options, features=names, train=ignored), None
     train = None if options.in_turn else _train(options, source)
     if train is not None:
         resolve(train, options.columns, label=True, uncertainty=False)
         train.require(names, f"{_TRAIN}: --features")
-    ignored = _TRAIN if options.in_turn and options.train is not None else None
-    kept = dataclasses.replace(options, features=names, train=ignored)
-    grown = None
-    if train is not None:
         grown = _reading(train, dataclasses.replace(kept, groups=None, time=None))
-    rows = _reading(source, kept)
-    return row_state(HetcalState, kept, makers, rows, grown)
+    return row_state(HetcalState, kept, makers, _reading(source, kept), grown)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[HetcalModel]:
