@@ -81,6 +81,6 @@ class HetcalApplier:
         assert first is not None  # there is a partition
         if final is not UNSET:
             line_map(score, final.a, final.b, False, 0.0, 0.0, total)
-        elif len(self.parts) > 1:
+        else:
             total /= len(self.parts)
         return np.clip(total, self.model.clip, 1.0 - self.model.clip), first

@@ -53,15 +53,14 @@ class Maps(Struct, frozen=True):
     @classmethod
     def of(cls, maps: Sequence[LeafMap], pooled: tuple[float, float]) -> Self:
         """Return the maps that a model describes."""
-        if any(leaf.knots is not UNSET for leaf in maps):
+        if maps[0].knots is not UNSET:  # as of all of them: the model was checked
             steps = [
                 (np.array(leaf.knots), np.array(leaf.values), float(leaf.share or 0.0))
                 for leaf in maps
             ]
             return cls(np.tile(np.array(pooled), (len(maps), 1)), steps)
-        if any(leaf.c is not UNSET for leaf in maps):
-            return cls(np.array([[leaf.a, leaf.b, leaf.c] for leaf in maps]))
-        return cls(np.array([[leaf.a, leaf.b] for leaf in maps]))
+        names = "ab" if maps[0].c is UNSET else "abc"
+        return cls(np.array([[getattr(leaf, name) for name in names] for leaf in maps]))
 
     def probabilities(self, score: Floats, leaf: Int32s) -> Floats:
         """Return the probability of each row."""
