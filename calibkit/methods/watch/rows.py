@@ -248,19 +248,18 @@ def _by_night(places: Int64s) -> Iterator[tuple[int, Int64s]]:
     yield from zip(nights.tolist(), rows_by_group(code, nights.size), strict=False)
 
 
-def _latest(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> list[int]:
-    """Return the last night that rows know of, where some wait to be of age."""
-    options, found = reading.options, list[int]()
+def _latest(reading: Reading, frame: pl.DataFrame, where: RowFinder) -> Iterator[int]:
+    """Yield the last night that each column of nights knows of, where rows wait to be of age."""
+    options = reading.options
     if options.maturity is None:
-        return found
+        return
     names = {options.labelled_at or options.period}
     if options.drift:
         names.add(options.period)
     for name in names:
         known = np.flatnonzero(_there(frame[str(name)]))
         if known.size:
-            found.append(int(reading.places(name, frame[known], where.only(known)).max()))
-    return found
+            yield int(reading.places(name, frame[known], where.only(known)).max())
 
 
 def _drifted(

@@ -25,7 +25,7 @@ from calibkit.methods.watch import bets, bins
 from calibkit.methods.watch import state as states
 from calibkit.methods.watch.bets import PROMISES, Estimate, Evidence, Promise
 from calibkit.methods.watch.rows import Reading, count, plan
-from calibkit.methods.watch.state import WatchState
+from calibkit.methods.watch.state import Night, WatchState
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Shown
 from calibkit.numerics.bounds import decimal_bound
@@ -377,7 +377,7 @@ def judge(state: WatchState) -> Watched:
         own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
         tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
-    advice = _advice(tests, [bet.proof for bet in tested], _moved(state, tested), state)
+    advice = _advice(tests, [bet.proof for bet in tested], state)
     return Watched(state, tuple(tests), " ".join([advice, *_seen(drift)]), drift)
 
 
@@ -402,8 +402,7 @@ def _drifted(state: WatchState) -> tuple[Drifted, ...]:
         nights = [night.drift[place] for night in state.nights]
         alpha = _share(state, len(state.drift))
         said = _said(state, name, bins.drift_evidence(fitted, nights), alpha)
-        periods = [night.period for night in state.nights]
-        late = nights[0 if said["since"] is None else periods.index(said["since"]) :]
+        late = [night.drift[place] for night in _since(state, said["since"])]
         rows = sum(map(sum, nights))
         found.append(Drifted(moved=bins.drifted(fitted, late), rows=rows, **said))
     return tuple(found)
@@ -421,14 +420,10 @@ def _seen(drift: Sequence[Drifted]) -> list[str]:
     return [f"Rows are not as those of the fit: {' and '.join(said)}; calibkit drift shows where."]
 
 
-def _moved(state: WatchState, tested: Sequence[_Bet]) -> float | None:
-    """Return by what factor the odds have moved where that alone refutes calibration, else None."""
-    threshold = 1.0 / _alpha(state)
-    at = tested[-1].proof.passed(threshold) if state.calibration else None
-    if at is None:
-        return None
-    nights = state.nights[tested[-1].proof.since(at) :]
-    return bins.moved_odds([night.scores for night in nights], threshold)
+def _since(state: WatchState, period: str | int | None) -> Sequence[Night]:
+    """Return the nights from one on; None: all of them."""
+    periods = [night.period for night in state.nights]
+    return state.nights[0 if period is None else periods.index(period) :]
 
 
 def are_states(inputs: Sequence[str]) -> bool:
@@ -447,16 +442,16 @@ def merged(files: list[str]) -> Watched:
     return judge(states.merge_states(found))
 
 
-def _advice(
-    tests: Sequence[Tested], proofs: Sequence[Evidence], moved: float | None, state: WatchState
-) -> str:
-    """Return what to do, in a sentence; `moved` is the factor of the odds that explains all."""
+def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], state: WatchState) -> str:
+    """Return what to do, in a sentence."""
     refuted = [test for test in tests if test.refuted is not None]
     if refuted:
         said = "; ".join(f"{test.text} is refuted at night {test.refuted}" for test in refuted)
         rows = f"on labelled rows from night {refuted[0].since} on"
         if [test.name for test in refuted] == [CALIBRATION]:
             said += "" if len(tests) == 1 else ", which promises of decisions survive so far"
+            scores = [night.scores for night in _since(state, refuted[0].since)]
+            moved = bins.moved_odds(scores, refuted[0].threshold)
             if moved is None:
                 return f"{said}: the scores are no longer probabilities; recalibrate, {rows}."
             if moved <= 1.0:
