@@ -156,7 +156,9 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
     given = _Given(rows, options)
     by = {} if given.segments is None else {SEGMENTS: given.segments.code}
     fingerprint = later(options.workers, rows.fingerprint, {**columns_of(rows), **by})
-    tally = given.tally()
+    tally = given.counted()
+    if options.split == "thirds":
+        tally = given.dealt(tally, _PARTS, options.seed)
     asked, candidates, said = _chosen(given, tally)
     points = pooled(tally, given.scale)
     try:
@@ -228,12 +230,6 @@ class _Given(Struct, frozen=True, dict=True):
         levels = 1 if self.segments is None else len(self.segments.names)
         threads = self.options.workers
         return count_rows(*columns, levels, weight=self.rows.weight, part=part, threads=threads)
-
-    def tally(self) -> Tally:
-        """Return the tally of the rows, dealt to parts where they are split."""
-        found = self.counted()
-        thirds = self.options.split == "thirds"
-        return self.dealt(found, _PARTS, self.options.seed) if thirds else found
 
     def dealt(self, tally: Tally, parts: int, seed: int, *, kept: int | None = None) -> Tally:
         """Return a tally dealt to parts: rows of a group to one, blocks of time in their order.
