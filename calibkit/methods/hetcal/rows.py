@@ -244,9 +244,8 @@ class Reader(Struct, frozen=True):
     @property
     def used(self) -> list[str]:
         """All columns that are read."""
-        options, features = self.options, [column.name for column in self.columns]
-        named = filter(None, (options.score, options.label, options.weight))
-        return [*named, *features, *self.dealing.values()]
+        features = [column.name for column in self.columns]
+        return [*self.options.columns.roles.values(), *features, *self.dealing.values()]
 
     def window(self, source: Source) -> Window:
         """Read and check the rows of a window."""
