@@ -310,11 +310,10 @@ def member_names(source: Source, options: VadOptions) -> tuple[str, ...]:
 
 def need_members(names: Sequence[str], options: VadOptions) -> None:
     """Raise a `UsageError` for fewer replicates than the kind of replicates needs."""
-    least, what = 2, "at least two replicates of the predictor"
+    what = "at least two replicates of the predictor"
     if options.replicates == "bootstrap":
-        least = 3
         what = "the fit on all rows and at least two bootstrap refits (one shows no variance)"
-    if len(names) < least:
+    if len(names) < first_of(options) + 2:
         found = ", ".join(map(repr, names)) or "none"
         raise UsageError(f"--members matches {found}; vad needs {what}.")
 
