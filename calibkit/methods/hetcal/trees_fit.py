@@ -231,19 +231,15 @@ def choose(
     jobs = list(itertools.product(range(len(sizes)), range(len(parts))))
     gains = np.zeros((len(parts), len(sizes), len(grid.depths), len(grid.shrinkages), 2))
     shrinkages, trees = np.array(grid.shrinkages), dict[tuple[int, int], Tree]()
-    if not growth.own:
-        for size, part in jobs:
-            known = trees.get((size, 0))
-            trees[size, part] = known or growth.tree(deepest, sizes[size], threads)
+    shared = [] if growth.own else [growth.tree(deepest, size, threads) for size in sizes]
 
     def work(job: tuple[int, int]) -> None:
         size, part = job
         used, held = folds.used(parts[part]), folds.held(parts[part])
-        if growth.own:
-            trees[job] = growth.tree(deepest, sizes[size], used=used)
+        tree = shared[size] if shared else growth.tree(deepest, sizes[size], used=used)
+        trees[job] = tree
         if cells is None:  # what it gains chooses nothing
             return
-        tree = trees[job]
         own = np.empty((len(tree.nodes), shrinkages.size, 2))
         kernels.cell_gains(*cells.counted(tree, used, held), shrinkages, own)
         leaves = [distinct_values(tree.ancestors(depth)[tree.ends()]) for depth in grid.depths]
