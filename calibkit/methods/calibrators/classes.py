@@ -43,12 +43,11 @@ def fit(
     method, penalties = options.named, options.penalties
     candidates: list[Candidate] | msgspec.UnsetType = msgspec.UNSET
     more: dict[str, object] = {"method": method}
-    if method == AUTO:
-        more["optimize"] = options.optimize or "log_loss"
     if method not in ("temperature", "none"):
         chosen = "cv" if penalties is None else list(penalties)
         more |= {"regularization": chosen, "seed": options.seed}
     if method == AUTO:
+        more["optimize"] = options.optimize or "log_loss"
         method, candidates = choose_class_map(rows, options)
     fitted = rows.fit_map(method, penalties, options.seed)
     stored = fitted.stored()

@@ -248,7 +248,7 @@ def mean_loss(
     rows: HetcalRows,
     values: Floats,
     kept: Bools | None = None,
-    line: Sequence[float] | None = (1.0, 0.0),
+    line: Sequence[float] | Floats | None = (1.0, 0.0),
 ) -> float:
     """Return the mean log loss in the order of the rows.
 

@@ -219,9 +219,7 @@ def fit_hetcal(
         precalibrate=before,
         pooled=Line(a=slope, b=intercept),
         clip=options.clip,
-        fit=_figures(
-            rows, train, options, found, mean_loss(after, after.score, line=(slope, intercept))
-        ),
+        fit=_figures(rows, train, options, found, mean_loss(after, after.score, line=line)),
         candidates=candidates or UNSET,
         tree=found.parts[0].tree if single else UNSET,
         maps=found.parts[0].maps if single else UNSET,
