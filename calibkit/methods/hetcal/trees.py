@@ -161,13 +161,11 @@ def feature_words(values: Floats, categories: Categories) -> dict[str, Floats]:
     """Return what identifies rows' features (features x rows), for hashes: categories by their text."""
     found = {}
     for place, (row, names) in enumerate(zip(values, categories, strict=True)):
-        key = f"{place:05d}f"
-        if names is None:
-            found[key] = row
-        else:
+        words = row
+        if names is not None:
             numbers = np.array([*text_numbers(names, "little"), np.nan])
-            codes = np.where(np.isnan(row), len(names), row).astype(np.int64)
-            found[key] = numbers[codes]
+            words = numbers[np.where(np.isnan(row), len(names), row).astype(np.int64)]
+        found[f"{place:05d}f"] = words
     return found
 
 
