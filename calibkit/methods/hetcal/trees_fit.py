@@ -367,7 +367,7 @@ def _forest_gains(
     if not rows.options.sampled:
         repeats = np.where(rows.mass[own] > 0.0, rows.mass[own], 1.0)
     places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
-    mass = np.where(folds.among(folds.judged())[own], rows.mass[own], 0.0)
+    mass = np.where(np.isin(folds.part[own], folds.judged()), rows.mass[own], 0.0)
     places[mass <= 0.0] = 0
     before, seen = np.empty(score.size), np.zeros(score.size)
     kernels.leaf_probabilities(score, places, alone, before)
