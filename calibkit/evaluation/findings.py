@@ -19,13 +19,12 @@ from calibkit.errors import UsageError
 from calibkit.measures import metrics
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
-from calibkit.measures.metrics import signature
 from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Number
 from calibkit.measures.views import View, signed
 from calibkit.models.model import Range
 from calibkit.numerics.sums import exact_sum
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.metrics import Share, needs
+from calibkit.options.metrics import Share, needs, stem
 from calibkit.summaries.tally import count_rows
 
 #: Metrics that say how many rows there are.
@@ -85,9 +84,9 @@ class Findings(Struct, kw_only=True):
         asked, settings = self.asked.intervals, self.asked.settings
         for name in values:
             how = metrics.method(name, data, self.options) if asked else None
-            decided = isinstance(data, Confusion)
-            said = signed(name, {}, settings, how) if decided else signature(name, settings, how)
-            self.metrics.signature[name] = said
+            scored = isinstance(data, View)
+            shape = metrics.METRICS[stem(name)].options(settings) if scored else {}
+            self.metrics.signature[name] = signed(name, shape, settings, how)
 
     def differ(
         self,

@@ -22,7 +22,7 @@ from calibkit.measures.influence import IntervalOptions, Level
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
 from calibkit.measures.result import Interval, Number
-from calibkit.measures.views import DEFINED, Metric, View, signed
+from calibkit.measures.views import DEFINED, Metric, View
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES
 from calibkit.options.metrics import OF_SCORES, Settings, stem
@@ -53,11 +53,6 @@ def compute(view: View, wanted: Iterable[str]) -> dict[str, Number]:
         value = metric.function(view, *(bound for bound in bounds if str(bound) == text))
         found[name] = value if value is None or math.isfinite(value) else None
     return found
-
-
-def signature(name: str, settings: Settings, interval: str | None = None) -> str:
-    """Return what a metric's value depends on: its name, options and the version."""
-    return signed(name, METRICS[stem(name)].options(settings), settings, interval)
 
 
 def intervals(
@@ -122,11 +117,8 @@ def differences(
 
 def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str | None:
     """Return how the interval of a metric is found, None where it has none."""
-    if isinstance(data, Confusion):
-        measure = MEASURES.get(stem(metric))
-        how: str | None = None if measure is None else measure.interval
-    else:
-        how = DEFINED[stem(metric)].interval
+    known = MEASURES.get(stem(metric)) if isinstance(data, Confusion) else DEFINED[stem(metric)]
+    how = known and known.interval
     if how is None:
         return None
     drawn = f":{options.replicates}:seed:{options.seed}" if how == "bootstrap" else ""
