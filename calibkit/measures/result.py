@@ -56,14 +56,7 @@ class Line(Struct, frozen=True):
     slice: str
     metric: str
     part: str
-    value: Number
-    low: float | None
-    high: float | None
-
-    @property
-    def numbers(self) -> tuple[Number, Number, Number]:
-        """The number, and the ends of its interval."""
-        return self.value, self.low, self.high
+    numbers: tuple[Number, Number, Number]  # the number, and the ends of its interval
 
     @property
     def name(self) -> str:
@@ -108,11 +101,11 @@ class Metrics(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
             for part, values in slices.items():
                 for name, value in values.items():
                     own = self.interval(score, part, name)
-                    yield Line(score, part, name, "", value, own.low, own.high)
+                    yield Line(score, part, name, "", (value, own.low, own.high))
         for pair, compared in self.differences.items():
             for part, found in compared.items():
                 for name, gap in found.items():
-                    yield Line(pair, part, name, "delta", gap.value, gap.low, gap.high)
+                    yield Line(pair, part, name, "delta", (gap.value, gap.low, gap.high))
 
     def to_polars(self) -> pl.DataFrame:
         """Return a row a number: score, slice, metric, value, low and high.
