@@ -16,9 +16,9 @@ from calibkit.drift.figures import estimated, figures
 from calibkit.drift.rows import BOUNDARY, CELL, Counts, Sums, Watched, count, plan_watch, watched_of
 from calibkit.errors import ModelError
 from calibkit.files.sources import Source
-from calibkit.measures.result import Interval, Metrics, Number, Values
+from calibkit.measures.result import Interval, Metrics, Number, Values, metric_of
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import Certificate, Promise
+from calibkit.methods.boundary.result.parts import Certificate
 from calibkit.models.model import Shown
 from calibkit.numerics.hashes import hash_text
 from calibkit.options.option import plain
@@ -38,9 +38,6 @@ HEADLINE = (
     *("selected_share", "psi_score", "psi_uncertainty", "outside_range", "missing_share"),
     *("precision", "recall"),
 )
-
-#: What a certificate calls a quantity, as a metric.
-_CERTIFIED = {"capacity": "selected_share"}
 
 #: The columns of the table of a state.
 _COLUMNS: Final = ("boundary", "sum", "value")
@@ -176,7 +173,7 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
     }
     sure = _certificate(model)
     if sure is not None:
-        bounds = {certified_as(one): one.bound for one in sure.all}
+        bounds = {metric_of(one.quantity): one.bound for one in sure.all}
         found[CERTIFICATE] = {**bounds, "confidence": sure.confidence}
     return found
 
@@ -188,11 +185,6 @@ def _certificate(model: BoundaryModel) -> Certificate | None:
     if sure is None or apart or model.objective.prevalence or sure.failed:
         return None
     return sure
-
-
-def certified_as(promise: Promise) -> str:
-    """Return the metric that a promise bounds."""
-    return _CERTIFIED.get(promise.quantity, promise.quantity)
 
 
 def plan(options: DriftOptions, source: Source) -> Plan:

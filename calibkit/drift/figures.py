@@ -101,18 +101,17 @@ def estimated(one: Watched, counts: Counts, options: DriftOptions) -> dict[str, 
     """Return the rates of the new rows without their labels."""
     source = one.model if options.calibrator is None else options.calibrator
     sums = counts.sums[one.name]
-    independent, found = _independent(one, sums), cells(sums)
+    *places, rows, mass = cells(sums).T
+    score_bin, rank, selected = (own.astype(np.int64) for own in places)
     known_rows = fitted_rows(source, _share(one, counts))
-    places = np.array([cell[:3] for cell in found], np.int64).reshape(-1, 3)
-    rows, means = np.array([cell[3:] for cell in found], np.float64).reshape(-1, 2).T
     fitted = one.outline["score"].counts
     old, place = _filled(fitted)
-    bins = place[places[:, 0]]
+    bins = place[score_bin]
     known = known_rows * (old / np.array(fitted).sum())[bins]
     own = exact_group_sums(rows, bins, old.size)[bins]
-    taken, basis = places[:, 2] == 1, (known_rows, base_rate(source) or 0.5)
-    alike = Cells(places[:, 1], rows, means / rows, taken, known, own / known)
-    level = Level(options.confidence)
+    alike = Cells(rank, rows, mass / rows, selected == 1, known, own / known)
+    basis, level = (known_rows, base_rate(source) or 0.5), Level(options.confidence)
+    independent = _independent(one, sums)
     return estimate(alike, basis, str(options.assumed), level, independent=independent)
 
 

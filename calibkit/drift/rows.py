@@ -155,15 +155,11 @@ def cell_sums(probability: Numbers, place: Int64s, chance: Numbers, weight: Numb
     return found
 
 
-def cells(sums: Sums) -> list[tuple[int, int, int, float, float]]:
+def cells(sums: Sums) -> Floats:
     """Return bin, range and 0 or 1 of each cell, its rows and the sum of their probabilities."""
-    found = []
-    for name, values in sums.items():
-        cell = CELL.fullmatch(name)
-        if cell is not None:
-            place, rank, selected = (int(part) for part in cell.groups())
-            found.append((place, rank, selected, float(values[0]), float(values[1])))
-    return sorted(found)
+    named = ((CELL.fullmatch(name), values) for name, values in sums.items())
+    found = [(*map(int, cell.groups()), *map(float, values)) for cell, values in named if cell]
+    return np.array(sorted(found), np.float64).reshape(-1, 5)
 
 
 def plan_watch(options: DriftOptions, source: Source) -> Watch:

@@ -135,6 +135,11 @@ class Metrics(Shown, Struct, kw_only=True, forbid_unknown_fields=True):
         return decode_as(data, cls, "a metrics file of calibkit evaluate", file)
 
 
+def metric_of(bound: str) -> str:
+    """Return what the quantity that a bound is on is called as a metric."""
+    return "selected_share" if bound == "capacity" else bound
+
+
 def alike(metrics: Metrics) -> list[list[str]]:
     """Return the scores in groups that have the same metrics."""
     groups: dict[tuple[str, ...], list[str]] = {}

@@ -20,7 +20,7 @@ from calibkit.evaluation.evaluate import evaluate
 from calibkit.evaluation.findings import ALL, Evaluated
 from calibkit.evaluation.rows import BOUNDARY, with_score
 from calibkit.files.sources import Source
-from calibkit.measures.result import Difference, Metrics, Number, alike
+from calibkit.measures.result import Difference, Metrics, Number, alike, metric_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, some_of
@@ -286,10 +286,6 @@ def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel |
     return html.section("Boundary" if told else "Decisions", *counted, *parts)
 
 
-#: Bounds that metrics call otherwise.
-_CALLED = {"capacity": "selected_share"}
-
-
 def _in_short(model: BoundaryModel | None, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Return what decisions came to in sentences: alerts, those that were right, what was missed."""
     lines = []
@@ -380,7 +376,7 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
     certificate, lines = model.fit.certificate, []
     for name, bound in model.objective.subject_to.items():
-        cell = _found(metrics, _CALLED.get(name, name))
+        cell = _found(metrics, metric_of(name))
         whole = name == "capacity" and bound >= 1.0
         if cell.value is None or whole:
             continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from calibkit.drift.drift import ALL, CERTIFICATE, ESTIMATED, FIT, Drift, certified_as
+from calibkit.drift.drift import ALL, CERTIFICATE, ESTIMATED, FIT, Drift
+from calibkit.measures.result import metric_of
 from calibkit.models.page import Page
 
 #: Left out of the table: they stand beside the figure they belong to.
@@ -82,7 +83,7 @@ def _certificate_lines(found: Drift, name: str) -> list[str]:
         return []
     lines = []
     for one in sure.all:
-        metric = certified_as(one)
+        metric = metric_of(one.quantity)
         ends = found.metrics.interval(name, ALL, metric)
         if ends.low is None or ends.high is None:
             continue
