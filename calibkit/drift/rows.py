@@ -25,7 +25,7 @@ from calibkit.methods.boundary.result.parts import threshold_value, threshold_va
 from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.hashes import hash_rows
-from calibkit.numerics.sums import ExactSum, group_fractions
+from calibkit.numerics.sums import group_fractions
 from calibkit.options.watch import DriftOptions
 
 #: Sums over the rows of a boundary, by name; see `Counts`.
@@ -356,9 +356,7 @@ def _sums(
         columns |= {"labelled": mass, "positives": mass * label}
         columns |= {"labelled_selected": taken, "hits": taken * label}
     for name, column in columns.items():
-        total = ExactSum()
-        total.add(column)
-        found[name] = [total.fraction]
+        found[name] = group_fractions(column, np.zeros(column.size, np.int64), 1)
     if options.estimate:
         own = values["score"] if probability is None else probability
         place = one.outline["score"].bins(values["score"])
