@@ -19,12 +19,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, distinct_values
 from calibkit.measures.influence import IntervalOptions, independent, places
-from calibkit.measures.reliability import (
-    bins_of,
-    cosine_sums,
-    smooth_calibration_error,
-    smoothed,
-)
+from calibkit.measures.reliability import bins_of, cosine_sums, smooth_calibration_error, smoothed
 from calibkit.measures.views import View
 from calibkit.options.metrics import stem
 from calibkit.runtime.progress import steps

@@ -13,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
 
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from calibkit.errors import CalibkitError
 from calibkit.evaluation.evaluate import evaluate
@@ -431,9 +431,7 @@ def _slice_pictures(metrics: Metrics) -> Iterator[tuple[bytes, str]]:
 def _by_slice(name: str, cells: dict[str, Span]) -> bytes:
     """Return the picture of a metric with its intervals, a line a slice, the first of all rows."""
     size, places = (5.0, 0.8 + 0.25 * len(cells)), range(len(cells))
-    values, lows, highs = zip(
-        *((one.value, one.low, one.high) for one in cells.values()), strict=True
-    )
+    values, lows, highs, _ = zip(*map(astuple, cells.values()), strict=True)
     with settings(_LOOK, size):
         sheet = Sheet(_LOOK, size, name)
         (panel,) = sheet.panels()
