@@ -183,14 +183,12 @@ def _draw_outline(
     known = own.filter(pl.col("score_low").is_not_null())
     under = {"color": "#000000", "lw": 3.8}
     over = {"color": OUTLINES[place % len(OUTLINES)], "lw": 2.0, "ls": sheet.line(place)["ls"]}
-    if known.height:
-        ends = ("score_low", "score_high", "rank_low", "rank_high")
-        left_, right_, low, high = (known[name].to_numpy() for name in ends)
-        starts, stops = np.clip(left_, left, right), np.clip(right_, left, right)
-        lines = outline(starts, stops, low, high, frame=(left, right))
-        for look in (under, over):
-            for line in lines:
-                panel.plot(*zip(*line, strict=True), solid_capstyle="projecting", **look)
+    low, high = (known[name].to_numpy() for name in ("rank_low", "rank_high"))
+    starts, stops = (known[f"score_{end}"].to_numpy().clip(left, right) for end in ("low", "high"))
+    lines = outline(starts, stops, low, high, frame=(left, right))
+    for look in (under, over):
+        for line in lines:
+            panel.plot(*zip(*line, strict=True), solid_capstyle="projecting", **look)
     sheet.entry(own["name"][0], under, **over)
 
 
