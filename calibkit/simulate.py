@@ -8,8 +8,9 @@ blocks of a simulation larger than memory can be made one by one, in any order.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from fnmatch import fnmatchcase
+from functools import cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -42,15 +43,15 @@ def simulate(options: kinds.SimulateOptions) -> pl.DataFrame:
 
 
 def _simulated(
-    options: kinds.SimulateOptions,
-    columns: Sequence[str],
-    block: Callable[[int, int, Sequence[str]], dict[str, Any]],
+    options: kinds.SimulateOptions, block: Callable[[int, int], dict[str, Any]]
 ) -> pl.DataFrame:
     """Return the rows of a simulation, and of its columns those that are kept, in their own order.
 
-    `block` makes the values of some columns, given the number of a block, its rows, and what is
-    kept; ``id`` is the number of the row.  A pattern of columns that matches nothing is a `UsageError`.
+    `block` makes the values of all columns, given the number of a block and its rows, or functions that
+    make those which take long, called if they are kept; ``id`` is the number of the row.  A pattern of
+    columns that matches nothing is a `UsageError`.
     """
+    columns = ["id", *block(0, 0)]
     patterns = listed(options.keep or "*")
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in columns):
@@ -62,20 +63,14 @@ def _simulated(
     frames = []
     for number, start in enumerate(range(0, options.rows, BLOCK_ROWS)):
         size = min(BLOCK_ROWS, options.rows - start)
-        values = block(number, size, kept)
+        values = block(number, size)
         values["id"] = np.arange(start + 1, start + size + 1, dtype=np.int64)
-        frames.append(pl.DataFrame({name: values[name] for name in kept}))
+        made = {name: values[name] for name in kept}
+        frames.append(pl.DataFrame({n: own() if callable(own) else own for n, own in made.items()}))
     return pl.concat(frames, rechunk=True)
 
 
 # Scores of a classifier that counts, trained on data of varying density ----------------------
-
-#: The columns, in order.
-POSTERIOR_COLUMNS: Final = (
-    *("id", "label", "score", "uncertainty", "evidence", "entropy", "true_positivity"),
-)
-#: What `--theory` adds.
-THEORY_COLUMNS: Final = ("expected_positivity", "bias")
 
 
 def _posterior(options: kinds.PosteriorOptions) -> pl.DataFrame:
@@ -96,7 +91,7 @@ def _posterior(options: kinds.PosteriorOptions) -> pl.DataFrame:
     seed, tau, (p1, p0) = options.seed, options.tau, options.model_prior
     smallest, largest = options.evidence
 
-    def block(number: int, rows: int, kept: Sequence[str]) -> dict[str, Any]:
+    def block(number: int, rows: int) -> dict[str, Any]:
         truth = stream(seed, of_truth, number).beta(*options.true_prior, size=rows)
         # The floors of log-uniform real numbers from the smallest to the largest + 1.
         uniform = stream(seed, of_evidence, number).random(rows)
@@ -107,23 +102,25 @@ def _posterior(options: kinds.PosteriorOptions) -> pl.DataFrame:
         seen = tau * truth / (tau * truth + (1 - truth))
         positives = stream(seed, of_training, number).binomial(evidence, seen)
         label = stream(seed, of_label, number).random(rows) < truth
-        values = {
+        score = (p1 + positives) / (p1 + p0 + evidence)
+        values: dict[str, Any] = {
             "label": label.astype(np.int8),
-            "score": (p1 + positives) / (p1 + p0 + evidence),
+            "score": score,
             "uncertainty": -(p1 + p0 + evidence),
             "evidence": evidence.astype(np.int32),
+            "entropy": partial(beta_entropy, p1 + positives, p0 + (evidence - positives)),
             "true_positivity": truth,
         }
-        if "entropy" in kept:
-            values["entropy"] = beta_entropy(p1 + positives, p0 + (evidence - positives))
-        if options.theory and not {*THEORY_COLUMNS}.isdisjoint(kept):
+        if options.theory:
             share, prior = positives / evidence, options.true_prior
-            expected = expected_true_positivity(share, evidence, true_prior=prior, tau=tau)
-            values |= {"expected_positivity": expected, "bias": values["score"] - expected}
+            expected = cache(
+                partial(expected_true_positivity, share, evidence, true_prior=prior, tau=tau)
+            )
+            values["expected_positivity"] = expected
+            values["bias"] = lambda: score - expected()
         return values
 
-    names = POSTERIOR_COLUMNS + (THEORY_COLUMNS if options.theory else ())
-    frame = _simulated(options, names, block)
+    frame = _simulated(options, block)
     return frame.cast({pl.Float64: pl.Float32}) if options.dtype == "float32" else frame
 
 
@@ -155,19 +152,18 @@ def _selection(options: kinds.SelectionOptions) -> pl.DataFrame:
     inputs, labels = _FIRST_OF_PART[part], _FIRST_OF_PART[part] + 1
     mean = options.shift if part == "train" else -options.shift
 
-    def block(number: int, size: int, kept: object) -> dict[str, Any]:
+    def block(number: int, size: int) -> dict[str, Any]:
         x = stream(seed, inputs, number).normal(mean, SPREAD, (size, options.inputs))
         truth = _probability(x, np.append(0.0, np.ones(options.inputs)))
-        values = {"true_probability": truth}
+        values: dict[str, Any] = {}
         if part != "validation":
             uniform = stream(seed, labels, number).random(size)
             values["label"] = (uniform < truth).astype(np.int8)
         for name, weights in zip(options.scores, models, strict=True):
             values[name] = _probability(x, weights)
-        return values
+        return values | {"true_probability": truth}
 
-    known = [] if part == "validation" else ["label"]
-    return _simulated(options, ["id", *known, *options.scores, "true_probability"], block)
+    return _simulated(options, block)
 
 
 def models_of(options: kinds.SelectionOptions) -> Floats:
@@ -214,9 +210,6 @@ def _fit(design: Floats, label: Floats, times: Floats) -> Floats:
 
 # Votes of several raters beside the class probabilities of a model ---------------------------
 
-_IDEAL_COLUMNS: Final = ("id", "prob_0", "prob_1", "count_0", "count_1")
-_MODES_COLUMNS: Final = ("true_probability", "mode", *(f"feature_{kind}" for kind in range(10)))
-
 _CONCENTRATION: Final = 20.0
 
 
@@ -249,8 +242,8 @@ def _raters(options: kinds.RatersOptions) -> pl.DataFrame:
     of_truth, of_votes, of_kind = range(3)
     seed, ideal = options.seed, options.design == "ideal"
 
-    def block(number: int, size: int, kept: object) -> dict[str, Any]:
-        random, values = stream(seed, of_truth, number), dict[str, Any]()
+    def block(number: int, size: int) -> dict[str, Any]:
+        random, modes = stream(seed, of_truth, number), dict[str, Any]()
         if ideal:
             truth = predicted = random.random(size)
         else:
@@ -258,14 +251,14 @@ def _raters(options: kinds.RatersOptions) -> pl.DataFrame:
             first, second = np.array([beta_parameters(k) for k in range(10)]).T
             truth = random.beta(first[kind], second[kind])
             predicted = (first / (first + second))[kind]
-            modes = ["clear"] * 2 + ["epistemic"] * 4 + ["aleatoric"] * 4
-            values |= {"true_probability": truth, "mode": [modes[k] for k in kind]}
-            values |= {f"feature_{k}": (kind == k).astype(np.int8) for k in range(10)}
+            names = ["clear"] * 2 + ["epistemic"] * 4 + ["aleatoric"] * 4
+            modes = {"true_probability": truth, "mode": [names[k] for k in kind]}
+            modes |= {f"feature_{k}": (kind == k).astype(np.int8) for k in range(10)}
         votes = stream(seed, of_votes, number).binomial(options.raters, truth)
-        values |= {"prob_0": 1.0 - predicted, "prob_1": predicted}
-        return values | {"count_0": options.raters - votes, "count_1": votes}
+        values = {"prob_0": 1.0 - predicted, "prob_1": predicted}
+        return values | {"count_0": options.raters - votes, "count_1": votes} | modes
 
-    return _simulated(options, _IDEAL_COLUMNS + (() if ideal else _MODES_COLUMNS), block)
+    return _simulated(options, block)
 
 
 # Scores of a model that memorised its training rows, and so used a simple pattern too little --
@@ -288,9 +281,8 @@ def _partitions(options: kinds.PartitionsOptions) -> pl.DataFrame:
     """
     of_label, of_score, of_pattern, of_noise = range(4)
     seed = options.seed
-    names = ["id", "label", "score", "feature_pattern", "feature_noise", "true_positivity"]
 
-    def block(number: int, size: int, kept: object) -> dict[str, Any]:
+    def block(number: int, size: int) -> dict[str, Any]:
         label = stream(seed, of_label, number).random(size) < 0.5
         side = np.where(label, 1.0, -1.0)
         random = stream(seed, of_score, number)
@@ -312,4 +304,4 @@ def _partitions(options: kinds.PartitionsOptions) -> pl.DataFrame:
             "true_positivity": 1.0 / (1.0 + np.exp(-truth)),
         }
 
-    return _simulated(options, names, block)
+    return _simulated(options, block)

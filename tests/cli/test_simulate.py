@@ -15,10 +15,12 @@ import polars as pl
 import pytest
 
 from calibkit import simulate_posterior
-from calibkit.simulate import POSTERIOR_COLUMNS
 from tests.conftest import ROOT, Invoke, clean_environment
 
 SAMPLES = ROOT / "sample_data"
+
+NUMBERS = ("score", "uncertainty", "evidence", "entropy", "true_positivity")
+POSTERIOR_COLUMNS = ("id", "label", *NUMBERS)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

@@ -16,7 +16,7 @@ from calibkit.errors import UsageError
 from calibkit.numerics.hashes import stream
 from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
 from calibkit.options.simulate import SelectionOptions
-from calibkit.simulate import BLOCK_ROWS, POSTERIOR_COLUMNS, models_of
+from calibkit.simulate import BLOCK_ROWS, models_of
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))
@@ -49,7 +49,8 @@ def test_columns_hold_what_they_say() -> None:
         "entropy": pl.Float64,
         "true_positivity": pl.Float64,
     }
-    assert tuple(frame.columns) == POSTERIOR_COLUMNS
+    numbers = ["score", "uncertainty", "evidence", "entropy", "true_positivity"]
+    assert frame.columns == ["id", "label", *numbers]
     assert frame.null_count().sum_horizontal().item() == 0
     score, evidence = frame["score"].to_numpy(), frame["evidence"].to_numpy()
     assert set(frame["label"]) == {0, 1}

@@ -92,7 +92,6 @@ heatmap.py draw_heatmap | panel.set_yticks(*style.with_room(borders, 2.0 * sheet
 heatmap.py draw_regions | for panel, table in zip(sheet.panels(*[1.0] * len(decisions)), decisions, strict=True): | for panel, table in zip(sheet.panels(*[1.5] * len(decisions)), decisions, strict=True): | heights that are relative to each other, and all the same either way
 style.py AxesSheet.finish | handles, names = zip(*self._entries, strict=True) | handles, names = zip(*self._entries, strict=False) | each entry is a pair: as many handles as names
 threads.py warm_up | compare_products(1, 1, 1, 1) | compare_products(2, 1, 1, 1) | a call that only loads the kernel: nobody reads its result
-simulate.py _posterior | if options.theory and (not {*THEORY_COLUMNS}.isdisjoint(kept)): | if options.theory or not {*THEORY_COLUMNS}.isdisjoint(kept): | columns that nobody keeps are worked out and left out: time alone
 tally.py _trim | return array[:size].copy() if size < array.size // 2 else array[:size] | return array[:size].copy() if False else array[:size] | when memory is given back
 failures.py drop_stdout | os.close(nowhere) | pass | a descriptor left open in a process that is about to end
 runs.py write_each | if console.per_input: | if True: | the folder of one output is there already: an output without one is refused before
