@@ -115,8 +115,6 @@ def evaluate_votes(
     rows, predictors = read_votes(options, source)
     findings = Findings(asked=options)
     baseline = _baseline(options, predictors)
-    said = {"groups": bool(options.groups), "weighted": options.weight is not None}
-    said["raters"] = options.rater_weight is not None
     for part in slices_of(_segments(rows, options.by)):
         small = part.small(options.min_rows)
         found = {
@@ -128,9 +126,7 @@ def evaluate_votes(
             limits = partial(one.intervals, confidence=options.confidence)
             findings.add(name, part.name, values, small, limits)
             for metric in values:
-                findings.metrics.signature[metric] = measured.signature(
-                    metric, options.sure, **said
-                )
+                findings.metrics.signature[metric] = measured.signature(metric, options)
             if curves and not small:
                 shown = (name, part.name, one.judged, options.sure)
                 findings.drawn.append(measured.vote_rows(*shown, classes=curves == "classes"))

@@ -29,6 +29,7 @@ from calibkit.numerics import votes
 from calibkit.numerics.distributions import critical_value
 from calibkit.numerics.sums import exact_group_sums, exact_sum
 from calibkit.numerics.votes import BINS, EDGES, ONE, Targets
+from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.metrics import Settings
 from calibkit.version import __version__
 
@@ -262,20 +263,18 @@ def standard_error(moves: Floats, groups: UInt32s | None) -> tuple[float | None,
     return error, count
 
 
-def signature(
-    name: str, confidence: float | None, *, groups: bool, weighted: bool, raters: bool
-) -> str:
-    """Return what shaped a metric; `raters`: whether they have weights of their own."""
+def signature(name: str, asked: EvaluateOptions) -> str:
+    """Return what shaped a metric that votes judge."""
     metric = name.partition("[")[0]
     parts = [metric]
     if "calibration" in metric or "dispersion" in metric:
         parts += [f"bins:{BINS}", "strategy:equal-width"]
-    parts += ["weights:raters"] * (raters and metric == "squared_loss")
-    parts += ["weights:frequency"] * weighted
+    parts += ["weights:raters"] * (asked.rater_weight is not None and metric == "squared_loss")
+    parts += ["weights:frequency"] * (asked.weight is not None)
     if not metric.startswith("rows_"):
         parts.append(f"estimator:{'plugin' if metric.endswith('_plugin') else 'debiased'}")
-        if confidence is not None:
-            parts.append(f"interval:influence:{confidence:g}" + ":groups" * groups)
+        if asked.sure is not None:
+            parts.append(f"interval:influence:{asked.sure:g}" + ":groups" * bool(asked.groups))
     return "|".join([*parts, f"v:{__version__}"])
 
 
