@@ -206,10 +206,9 @@ class Flagged(Struct, frozen=True, kw_only=True):
     @classmethod
     def of_decisions(cls, found: Confusion) -> Flagged:
         """Return the rows of decisions, which are flagged at all thresholds or at none."""
-        rest, cells = [0] * (THRESHOLDS.size - 1), found.cells
-        negatives, positives = ([cells.tn, *rest, cells.fp], [cells.fn, *rest, cells.tp])
-        both = {"negatives": np.array(negatives), "positives": np.array(positives)}
-        return cls(name=found.name, **both, unit=found.unit.size)
+        rest, own = [0] * (THRESHOLDS.size - 1), found.cells
+        negatives, positives = np.array([[own.tn, *rest, own.fp], [own.fn, *rest, own.tp]])
+        return cls(name=found.name, negatives=negatives, positives=positives, unit=found.unit.size)
 
 
 def refuse(options: EvaluateOptions, what: str) -> None:

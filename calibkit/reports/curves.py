@@ -39,8 +39,6 @@ _RATES = ("selected_share", *_BOUNDED)
 #: down), ``decisions`` (a boundary or a column of decisions, with intervals) or ``base_rate``.
 _SCHEMA = style.schema("name curve", "threshold", *_RATES, *style.ends_of(_BOUNDED), "area")
 
-_RISKS = style.schema("name", "confidence", "coverage", "risk", "aurc")
-
 
 class Curve(NamedTuple):
     """A kind of curve."""
@@ -301,8 +299,7 @@ def risk_points(source: Source, options: RiskCoverageOptions) -> Points:
     spec = dataclasses.replace(options.judged, metrics=("count",))
     refuse(spec, "a risk-coverage curve")
     rows = read_evaluate_rows(spec, source)
-    table = pl.concat([pl.DataFrame(schema=_RISKS), *map(_risks, views_of(spec, rows))])
-    return Points.of("risk-coverage", table, rows)
+    return Points.of("risk-coverage", pl.concat(map(_risks, views_of(spec, rows))), rows)
 
 
 def _risks(view: View) -> pl.DataFrame:
@@ -320,7 +317,7 @@ def _risks(view: View) -> pl.DataFrame:
     coverage, risk = kept / view.total, missed / kept
     shown = visible(coverage, risk)
     shares = {"coverage": coverage[shown], "risk": risk[shown], "aurc": aurc(rows, errors)}
-    return pl.DataFrame({"name": view.name, "confidence": -sure[shown], **shares}, schema=_RISKS)
+    return pl.DataFrame({"name": view.name, "confidence": -sure[shown], **shares})
 
 
 def aurc(rows: Numbers, errors: Numbers) -> float:
