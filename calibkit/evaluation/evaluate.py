@@ -17,7 +17,7 @@ from calibkit.evaluation.findings import ALL, Evaluated, Findings, Slice, check_
 from calibkit.evaluation.rows import EvaluateRows, columns_used, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import decisions, metrics
-from calibkit.measures.cells import Cells, mean_gap, stretches
+from calibkit.measures.cells import Cells, stretches
 from calibkit.measures.decisions import NET_BENEFIT, Flagged, confusion_of
 from calibkit.measures.ranking import ranges
 from calibkit.measures.reliability import curve_rows
@@ -104,8 +104,9 @@ def _add_cells(
     asked, own = findings.asked, replace(cells, cell=part.of(cells.cell))
     names = asked.wanted([f"{name}:{j}" for name in OF_CELLS for j in range(cells.columns)])
     for view in views:
-        gaps = {name: found for name, found, _ in stretches(view.sample, own, asked.settings)}
-        findings.add(view.name, part.name, {name: mean_gap(gaps[name]) for name in names}, small)
+        found = stretches(view.sample, own, asked.settings)
+        values = {f"{name}:{j}": value for name, j, value, _ in found}
+        findings.add(view.name, part.name, {name: values[name] for name in names}, small)
     shape: dict[str, object] = {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}
     for name in names:
         findings.metrics.signature[name] = signed(name, shape, asked.settings)

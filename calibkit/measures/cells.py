@@ -43,26 +43,25 @@ def place(grid: Grid, score: Numbers, uncertainty: Numbers | None) -> Cells:
     return Cells((level * np.uint16(columns) + column).astype(np.uint16), levels, columns)
 
 
-def mean_gap(gaps: Numbers) -> Number:
-    """Return the mean, None of nothing."""
-    return math.fsum(gaps) / gaps.size if gaps.size else None
-
-
 def stretches(
-    sample: Sample, cells: Cells, settings: Settings
-) -> Iterator[tuple[str, Numbers, Numbers]]:
-    """Yield ECE@j and cumulative ECE@j for every score bin j, and what they are computed from.
+    sample: Sample, cells: Cells, settings: Settings, confidence: float | None = None
+) -> Iterator[tuple[str, int, Number, tuple[float | None, float | None]]]:
+    """Yield ECE@j and cumulative ECE@j for every score bin j, with the ends of their intervals.
 
-    That is |mean probability - mean label| in the cells of score bin j, one an uncertainty level, that
-    have rows, and the variances of their mean labels; ECE@j is the `mean_gap` of these.  The cumulative
-    one takes all cells of score bins j and up.
+    ECE@j is the mean of |mean probability - mean label| in the cells of score bin j, one an uncertainty
+    level, that have rows, None where there is none; the cumulative one takes all cells of score bins j
+    and up.  Ends are None without a `confidence`.
     """
     gaps, variances = _gaps(sample, cells, settings)
     held = ~np.isnan(gaps)
     for j in range(cells.columns):
         for name, columns in (("ece_at", slice(j, j + 1)), ("cumulative_ece_at", slice(j, None))):
             known = held[:, columns]
-            yield f"{name}:{j}", gaps[:, columns][known], variances[:, columns][known]
+            own = gaps[:, columns][known]
+            ends: tuple[float | None, float | None] = None, None
+            if confidence is not None:
+                ends = interval(own, variances[:, columns][known], confidence)
+            yield name, j, math.fsum(own) / own.size if own.size else None, ends
 
 
 def interval(

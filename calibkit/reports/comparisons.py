@@ -257,13 +257,9 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
         if name != columns.score or columns.measure != "probability":
             score = score_column(rows.other(name), rows.finder, "probability")
         sample = Sample(score=score, label=rows.labels, weight=rows.weight)
-        for metric, gaps, variances in cells.stretches(sample, place, settings):
-            kind, _, text = metric.partition(":")
-            row = table.setdefault((name, int(text)), {"score": name, "score_bin": int(text)})
-            row[kind] = cells.mean_gap(gaps)
-            if confidence is not None:
-                ends = cells.interval(gaps, variances, confidence)
-                row |= zip(ends_of([kind]), ends, strict=True)
+        for kind, j, value, ends in cells.stretches(sample, place, settings, confidence):
+            row = table.setdefault((name, j), {"score": name, "score_bin": j})
+            row |= zip((kind, *ends_of([kind])), (value, *ends), strict=True)
     frame = pl.DataFrame(list(table.values()), schema=_ECE_SCHEMA)
     words = {"grid": columns.score, "levels": str(given.shape[0])}
     return Points.of("ece-at", frame, rows, **words, interval=per_cent(confidence))
