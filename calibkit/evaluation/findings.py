@@ -103,13 +103,10 @@ class Findings(Struct, kw_only=True):
         base, own = (self.metrics.metrics[score][part] for score in (baseline, other))
         known = {name: (base[name], own[name]) for name in names}
         gaps = {n: None if a is None or b is None else b - a for n, (a, b) in known.items()}
-        found = {}
+        found = {name: Difference(gap) for name, gap in gaps.items()}
         if views and self.asked.intervals:
-            found = metrics.differences(gaps, *views, self.options)
-        ends = {name: (one.low, one.high) for name, one in found.items()}
-        self.metrics.differences.setdefault(f"{other}-{baseline}", {})[part] = {
-            name: Difference(value, *ends.get(name, ())) for name, value in gaps.items()
-        }
+            found |= metrics.differences(gaps, *views, self.options)
+        self.metrics.differences.setdefault(f"{other}-{baseline}", {})[part] = found
 
     @property
     def options(self) -> IntervalOptions:

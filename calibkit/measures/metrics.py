@@ -21,7 +21,7 @@ from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
 from calibkit.measures.reliability import log_loss
 from calibkit.measures.resampling import EXCESS, NOISE, Spread, spreads
-from calibkit.measures.result import Interval, Number
+from calibkit.measures.result import Difference, Interval, Number
 from calibkit.measures.views import DEFINED, Metric, View
 from calibkit.numerics.bounds import score_limits
 from calibkit.numerics.confusion import MEASURES
@@ -92,26 +92,26 @@ def _drawn(names: Iterable[str]) -> list[str]:
 
 def differences(
     values: Mapping[str, float | None], baseline: View, other: View, options: IntervalOptions
-) -> dict[str, Interval]:
-    """Return the intervals of paired differences, other less baseline; see `intervals`."""
+) -> dict[str, Difference]:
+    """Return the paired differences that have intervals, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
     level = options.level(other.sample)
     if level is None:
         return {}
-    found: dict[str, Interval] = {}
+    found: dict[str, Difference] = {}
     drawn = _drawn(defined)
     varied = spreads([baseline, other], drawn, options) if drawn else {}
     for name, value in defined.items():
         if name in varied:
             reach = level.reach * varied[name].deviation
             centre = _centre(name, value, varied)
-            found[name] = Interval(min(centre - reach, value), max(centre + reach, value))
+            found[name] = Difference(value, min(centre - reach, value), max(centre + reach, value))
         elif DEFINED[stem(name)].contributions and _enough(name, other):
             contribution = influence.row_contributions(name, other)
             contribution -= influence.row_contributions(name, baseline)
             square = influence.rows_variance(contribution, other)
             reach = level.reach * math.sqrt(square)
-            found[name] = Interval(value - reach, value + reach)
+            found[name] = Difference(value, value - reach, value + reach)
     return found
 
 
