@@ -293,7 +293,7 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics, options: EvaluateOp
         values = slices[ALL]
         if any(values.get(name) is None for name in _CONFUSION):
             continue
-        tp, fp, fn, tn = (float(values[name] or 0) for name in _CONFUSION)
+        tp, fp, fn, tn = (values[name] or 0 for name in _CONFUSION)
         rows, alerts = tp + fp + fn + tn, tp + fp
         said = f"{score}: {number(alerts)} of {number(rows)} rows raise an alert"
         said += f", {1000 * alerts / rows:,.3g} of a thousand." if rows else "."

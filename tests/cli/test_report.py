@@ -382,3 +382,13 @@ def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, reported: Report
     reader = reported(frame, "--by shop --min-rows 1 --metrics count,ece --no-intervals")
     assert "of the first 100; metrics.json has 50 more" in reader.text
     assert (tmp_path / "report.html").stat().st_size < 500_000
+
+
+def test_counts_of_many_rows_are_told_in_full(invoke: Invoke, tmp_path: Path) -> None:
+    rows, page = tmp_path / "rows.parquet", tmp_path / "report.html"
+    score = np.arange(20_000) / 20_000
+    pl.DataFrame({"score": score, "label": (score > 0.25).astype(np.int8)}).write_parquet(rows)
+    invoke("evaluate", rows, "--threshold 0.3827 --no-intervals --report", page).succeeded()
+    text = read(page).text
+    assert "12,346 of 20,000 rows raise an alert" in text
+    assert "12,346 of 14,999; 2,653 are missed" in text
