@@ -210,13 +210,10 @@ class Program(Struct):
         """Take the columns to add, and leave out the bindings that none of them uses."""
         lacks = nodes.Lacks(tuple(self.needed))
         self.outputs = {name: when(lacks, nodes.MISSING, own) for name, own in outputs.items()}
-        used: set[str] = set()
-        waiting = [name for value in self.outputs.values() for name in nodes.refs_of(value)]
-        while waiting:
-            name = waiting.pop()
-            if name not in used:
-                used.add(name)
-                waiting += nodes.refs_of(self.bindings[name])
+        used = set[str]().union(*map(nodes.refs_of, self.outputs.values()))
+        for name, value in reversed(self.bindings.items()):  # each uses earlier ones only
+            if name in used:
+                used |= nodes.refs_of(value)
         self.bindings = {name: value for name, value in self.bindings.items() if name in used}
 
     def every_node(self) -> Iterator[Node]:
@@ -232,16 +229,13 @@ class Program(Struct):
 
     def layers(self) -> list[list[str]]:
         """Return the names of bindings in layers: each uses those of earlier layers only."""
-        depth: dict[str, int] = {}
-        graph = {
-            name: nodes.refs_of(value) & self.bindings.keys()
-            for name, value in self.bindings.items()
-        }
-        for name in graphlib.TopologicalSorter(graph).static_order():
-            depth[name] = 1 + max((depth[used] for used in graph[name]), default=-1)
-        found: list[list[str]] = [[] for _ in range(1 + max(depth.values(), default=-1))]
-        for name in self.bindings:
-            found[depth[name]].append(name)
+        graph = {name: nodes.refs_of(value) for name, value in self.bindings.items()}
+        places = {name: place for place, name in enumerate(graph)}
+        sorter, found = graphlib.TopologicalSorter(graph), list[list[str]]()
+        sorter.prepare()
+        while sorter.is_active():
+            found.append(sorted(sorter.get_ready(), key=places.__getitem__))
+            sorter.done(*found[-1])
         return found
 
     def bind_input(
