@@ -72,10 +72,6 @@ class Request(kinds.Request):
                 "identifies a row."
             )
 
-    def column(self, model: Model, role: str) -> str:
-        """Return the column of a role."""
-        return self.columns.get(role, model.columns[role].name)
-
 
 def program_of(model: Model, request: Request) -> Program:
     """Return what a model computes; a kind that cannot be exported and a needless key are refused."""
@@ -96,16 +92,15 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
     model.refuse(request)
     outputs: dict[str, Node] = {}
     for step in steps:
+        program.exact, program.rising = False, None
         translate = kinds.KINDS[step.model.kind].translate()
         found = translate(program, step.model, step.request(request, outputs))
         for own, name in step.columns.items():  # which the parts after it may read
             outputs[name] = program.available[name] = bound = program.bind("made", found[own])
             if own != "decision" and not program.exact:
                 program.loose.add(bound.name)
-        program.exact = False
         if program.rising is not None:
             program.inverses[step.columns["calibrated"]] = program.rising
-            program.rising = None
     action: Node = nodes.Text(kinds.PASS)
     for step in reversed(steps):
         if step.decides:

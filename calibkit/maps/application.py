@@ -37,27 +37,24 @@ class CalibratorApplier:
     def reads(self, source: Source, request: Request) -> Reads:
         """Return score and segment; a segment that is not known or missing is no error."""
         used = find_columns(self.model, source, request, ("score", SEGMENTS))
-        more = tuple(used[role] for role in (SEGMENTS,) if role in used)
-        return Reads({"score": used["score"]}, more)
+        return Reads({"score": used.pop("score")}, tuple(used.values()))
 
     def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the calibrated probabilities."""
         score = self._scores(frame[reads.needed["score"]], where)
         scale, threads = self.model.columns["score"].measure, pl.thread_pool_size()
         if self.model.groups is msgspec.UNSET:
-            out = self.method.mapped(self.model.own_map, score, scale, threads)
-            return [pl.Series(column) for column in out]
+            whole = self.method.mapped(self.model.own_map, score, scale, threads)
+            return [pl.Series(column) for column in whole]
         groups = self.model.groups
         maps = [self.model.own_map, *groups.values()]
         others = self.model.pooled_groups or ()
         place = known_codes(frame[reads.optional[0]], tuple(groups), others=others) + 1
-        out = tuple(np.empty(score.size) for _ in self.added)
-        rows = rows_by_group(place, len(maps))
-        for one, own in zip(maps, rows, strict=True):
-            for column, found in zip(
-                out, self.method.mapped(one, score[own], scale, threads), strict=True
-            ):
-                column[own] = found
+        out = np.empty((len(self.added), score.size))
+        for one, own in zip(maps, rows_by_group(place, len(maps)), strict=True):
+            found = self.method.mapped(one, score[own], scale, threads)
+            for column, values in zip(out, found, strict=True):
+                column[own] = values
         return [pl.Series(column) for column in out]
 
     def _scores(self, values: pl.Series, where: RowFinder) -> FloatArray:
@@ -146,7 +143,7 @@ class ClassApplier:
 def match_classes(model: Model, classes: list[str], source: Source, request: Request) -> Matched:
     """Return the columns of class probabilities: as the model names them, or as the user does."""
     request.refuse_unused({"probs"})
-    pattern = request.columns.get("probs", model.columns["probs"].name)
+    pattern = request.column(model, "probs")
     matched = match_columns(source, pattern, "--probs")
     if matched.nested:
         return matched

@@ -421,11 +421,8 @@ def _chosen(votes: VotedLogits, method: str, folds: Folds, identity: Floats) -> 
         )
     # From strong to weak, so that each fit starts near its optimum.
     strong = sorted(GRID, reverse=True)
-    candidates = (
-        [(penalty, 0.0) for penalty in strong]
-        if method == "vector"
-        else [(intercept, off) for off in strong for intercept in strong]
-    )
+    beside = strong if method == "matrix" else [0.0]  # a diagonal has no weights beside it
+    candidates = [(intercept, off) for off in beside for intercept in strong]
     sizes = np.bincount(folds, minlength=FOLDS)
     usable = np.flatnonzero((sizes > 0) & (sizes < folds.size))
     if not usable.size:

@@ -41,6 +41,10 @@ class Request:
     seed: int | None = None
     level: bool = False  # whether the uncertainty level of a row is added
 
+    def column(self, model: Any, role: str) -> str:
+        """Return the column of a role: where the user says, or as the model does."""
+        return self.columns.get(role, model.columns[role].name)
+
     def refuse_key_of(self, kind: str) -> None:
         """Refuse a key and a seed for a kind of model that leaves nothing to chance."""
         if kind not in ("boundary", "bundle"):  # which know whether they are stochastic
@@ -136,7 +140,7 @@ def find_columns(
     used: dict[str, str] = {}
     for role in roles:
         if role in model.columns:
-            used[role] = request.columns.get(role, model.columns[role].name)
+            used[role] = request.column(model, role)
             said = f"--{role}" if role in request.columns else f"the model's {role} (see --{role})"
             source.require([used[role]], said)
     request.refuse_unused(used)
