@@ -19,7 +19,7 @@ from msgspec.structs import asdict
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.arrays import distinct_values
-from calibkit.errors import CheckError, UsageError, nearest, needed
+from calibkit.errors import CheckError, UsageError, needed
 from calibkit.exports.modules import Polars, Python
 from calibkit.exports.printer import Printer
 from calibkit.exports.sql import DuckDb, Postgres
@@ -74,10 +74,7 @@ class Request(kinds.Request):
 
 
 def program_of(model: Model, request: Request) -> Program:
-    """Return what a model computes; a kind that cannot be exported and a needless key are refused."""
-    if model.kind not in kinds.KINDS:
-        near = nearest(model.kind, kinds.KINDS)
-        raise UsageError(f"a model of kind {model.kind!r} cannot be exported{near}.")
+    """Return what a model computes; a needless key and columns of unused roles are refused."""
     request.refuse_key_of(model.kind)
     if model.kind != "bundle":  # which refuses all of them
         request.refuse_unused(model.columns)

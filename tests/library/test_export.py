@@ -431,7 +431,6 @@ UNNAMED = MODEL.columns | {"score": Column("a\0b", "float64", "probability")}
         ({}, {"to": "cobol"}, "use one of sql, polars, python"),
         ({}, {"to": "sql", "dialect": "oracle"}, "use one of duckdb, postgres"),
         ({}, {"to": "python", "table": "scores"}, "dialect and table go with to sql"),
-        ({"kind": "oracle"}, {"to": "sql"}, "cannot be exported"),
         ({"columns": UNNAMED}, {"to": "sql"}, "cannot be the name"),
         ({"columns": UNNAMED}, {"to": "sql", "dialect": "postgres"}, "cannot be the name"),
     ],
