@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import polars as pl
 from msgspec import UNSET, Struct
@@ -22,8 +22,6 @@ from calibkit.methods.vad.model import VadModel
 from calibkit.models.kinds import ACTION, KINDS, PASS, Applier, Reads, Request
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
-
-R = TypeVar("R", bound=Request)
 
 #: Names become parts of column names, which every format and database should take.
 _NAME = re.compile(r"\w[\w-]*")
@@ -72,7 +70,7 @@ class Step(Struct, frozen=True):
         kind = self.model.kind
         return f"the {kind} without a name" if self.name is None else f"{self.name!r} ({kind})"
 
-    def request(self, whole: R, made: Iterable[str]) -> R:
+    def request(self, whole: Request, made: Iterable[str]) -> Request:
         """Return what the part is asked: options reach the parts that have use of them.
 
         `made`: the columns of the parts before it.

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
-from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, NAN, NO, ONE, YES, ZERO, Node, Number, Ref, when
 from calibkit.expressions.program import Program, Rising
 from calibkit.methods.boundary.application import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
-from calibkit.models.kinds import ACTIONS
+from calibkit.models.kinds import ACTIONS, Request
 
 
 def translate(program: Program, model: BoundaryModel, request: Request) -> dict[str, Node]:

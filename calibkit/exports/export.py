@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -28,7 +28,7 @@ from calibkit.expressions.nodes import Node, Number, Ref, when
 from calibkit.expressions.program import Program, Scores
 from calibkit.files.sources import Source
 from calibkit.maps.application import match_classes
-from calibkit.models import kinds
+from calibkit.models.kinds import ACTION, KINDS, PASS, Request
 from calibkit.models.model import Column, Model
 from calibkit.options.apply import ApplyOptions, ExportOptions
 from calibkit.version import __version__
@@ -58,28 +58,13 @@ _PYTHON_ROWS = 50_000
 _PLACE = "calibkit_place"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Request(kinds.Request):
-    """How a model is exported: see also `calibkit.models.kinds.Request`."""
-
-    #: The columns that a pattern of class probabilities stands for, where a file tells.
-    class_columns: Sequence[str] | None = None
-
-    def __post_init__(self) -> None:
-        if self.key == "row-number":  # which `apply` takes
-            raise UsageError(
-                "--key row-number: the rows of a table have no numbers; name a column that "
-                "identifies a row."
-            )
-
-
 def program_of(model: Model, request: Request) -> Program:
     """Return what a model computes; a needless key and columns of unused roles are refused."""
     request.refuse_key_of(model.kind)
     if model.kind != "bundle":  # which refuses all of them
         request.refuse_unused(model.columns)
     program = Program()
-    program.finish(kinds.KINDS[model.kind].translate()(program, model, request))
+    program.finish(KINDS[model.kind].translate()(program, model, request))
     return program
 
 
@@ -90,7 +75,7 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
     outputs: dict[str, Node] = {}
     for step in steps:
         program.exact, program.rising = False, None
-        translate = kinds.KINDS[step.model.kind].translate()
+        translate = KINDS[step.model.kind].translate()
         found = translate(program, step.model, step.request(request, outputs))
         for own, name in step.columns.items():  # which the parts after it may read
             outputs[name] = program.available[name] = bound = program.bind("made", found[own])
@@ -98,12 +83,12 @@ def translate_bundle(program: Program, model: BundleModel, request: Request) -> 
                 program.loose.add(bound.name)
         if program.rising is not None:
             program.inverses[step.columns["calibrated"]] = program.rising
-    action: Node = nodes.Text(kinds.PASS)
+    action: Node = nodes.Text(PASS)
     for step in reversed(steps):
         if step.decides:
             fires = outputs[step.columns["decision"]].equals(1.0)
             action = when(fires, nodes.Text(str(step.name)), action)
-    return outputs | {kinds.ACTION: action}
+    return outputs | {ACTION: action}
 
 
 def export_model(
@@ -311,6 +296,11 @@ def _neighbours(values: Sequence[float], column: Column) -> np.ndarray:
 def export(options: ExportOptions, source: Source | None) -> tuple[str, Agreement | None]:
     """Return a model as code, and what a check on rows found: the two have to agree there."""
     model, found = options.fitted, None
+    if options.key == "row-number":  # which `apply` takes
+        raise UsageError(
+            "--key row-number: the rows of a table have no numbers; name a column that identifies a "
+            "row."
+        )
     request = Request(columns=options.elsewhere, key=options.key, seed=options.seed)
     dialect = (options.dialect or "duckdb") if options.to == "sql" else options.to
     if source is not None:

@@ -9,7 +9,6 @@ import msgspec
 
 from calibkit.arrays import Numbers
 from calibkit.errors import UsageError
-from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, ONE, ZERO, Node, Number, Ref, line, when
 from calibkit.expressions.program import SINGLE_OVERFLOW, Inverse, Program, Scores
@@ -19,6 +18,7 @@ from calibkit.methods.hetcal import model as hetcal
 from calibkit.methods.hetcal.maps import moved
 from calibkit.methods.hetcal.model import SCORE_FEATURE, HetcalModel
 from calibkit.methods.hetcal.rows import linear_scores
+from calibkit.models.kinds import Request
 from calibkit.models.model import Column
 
 #: A tree is written as nested comparisons to this depth; what lies below gets a name first.

@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from calibkit.errors import UsageError
-from calibkit.exports.export import Request
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import Clamped, Item, Node, Number, Ref, clipped, line, total, when
 from calibkit.expressions.program import Function, Program, Rising
@@ -21,6 +20,7 @@ from calibkit.maps.model import CalibratorModel, LogitMapModel, ScoreMap
 from calibkit.methods.raters.application import LARGEST_LOG
 from calibkit.methods.raters.model import AlphaModel
 from calibkit.methods.vad.model import VadModel
+from calibkit.models.kinds import Request
 from calibkit.models.model import Column, Model
 
 #: What a pattern is recognised by.

@@ -40,6 +40,8 @@ class Request:
     key: str | None = None
     seed: int | None = None
     level: bool = False  # whether the uncertainty level of a row is added
+    #: Of an export: the columns that a pattern of class probabilities stands for, where a file tells.
+    class_columns: Sequence[str] | None = None
 
     def column(self, model: Any, role: str) -> str:
         """Return the column of a role: where the user says, or as the model does."""

@@ -26,7 +26,6 @@ sys.path.insert(0, str(ROOT))
 from calibkit.exports.export import (
     TOLERANCE,
     Agreement,
-    Request,
     applied,
     compared,
     export_model,
@@ -36,6 +35,7 @@ from calibkit.exports.export import (
     with_classes,
 )
 from calibkit.files.sources import Source
+from calibkit.models.kinds import Request
 from calibkit.models.model import Model, load
 from tests import export_models
 from tests.postgres.server import Server, find_programs, running

@@ -15,9 +15,10 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.exports.export import Request, check_export
+from calibkit.exports.export import check_export
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.models.kinds import Request
 from tests.budgets import little_memory
 from tests.conftest import Invoke
 

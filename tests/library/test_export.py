@@ -20,7 +20,6 @@ import calibkit as ck
 from calibkit.apply.apply import apply_model
 from calibkit.errors import UsageError
 from calibkit.exports.export import (
-    Request,
     applied,
     check_export,
     compared,
@@ -43,6 +42,7 @@ from calibkit.methods.hetcal.model import (
     PartitionPart,
     TreeNode,
 )
+from calibkit.models.kinds import Request
 from calibkit.models.model import Column, Model, load
 from calibkit.options.apply import ApplyOptions
 from tests import export_models
@@ -372,7 +372,7 @@ def test_a_key_is_asked_for_where_chance_decides_and_refused_elsewhere(fitted: F
         with pytest.raises(UsageError, match="leave --key and --seed out"):
             export_model(fitted(name), "python", Request(key="id"))
     with pytest.raises(UsageError, match="have no numbers"):
-        Request(key="row-number")
+        ck.export(MODEL, to="python", key="row-number")
 
 
 def test_columns_may_be_named_otherwise(fitted: Fitted) -> None:

@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from calibkit.exports.export import (
-    Request,
     applied,
     compared,
     export_model,
@@ -20,6 +19,7 @@ from calibkit.exports.export import (
     with_classes,
 )
 from calibkit.files.sources import Source
+from calibkit.models.kinds import Request
 from calibkit.models.model import Column, Model, load
 from tests import export_models
 from tests.cli import test_segment_names
