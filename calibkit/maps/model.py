@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
@@ -134,9 +133,9 @@ class ScoreMap(
     high: list[float] | None = None
     fit: MapFit | None = None
 
-    def check(self, method: str, fields: Iterable[str]) -> None:
-        """Raise `ModelError` for a map that is none of a method with such fields."""
-        for name in fields:
+    def check(self, method: str) -> None:
+        """Raise `ModelError` for a map that is none of a method."""
+        for name in SCORE_METHODS[method].fields:
             if getattr(self, name) is (msgspec.UNSET if name == "temperature" else None):
                 raise ModelError(f"a calibrator of method {method} needs {name!r}")
         if not 0.0 <= self.clip < 0.5:
@@ -311,4 +310,4 @@ class CalibratorModel(Model, kw_only=True, omit_defaults=True):
             raise ModelError("'fit' has both 'log_loss' and 'brier', or null for both")
         maps = [] if self.groups is msgspec.UNSET else list(self.groups.values())
         for one in (self.own_map, *maps):
-            one.check(self.method, SCORE_METHODS[self.method].fields)
+            one.check(self.method)

@@ -32,9 +32,7 @@ def model_hash(model: Model) -> str:
     The first digits of the SHA-256 of its canonical JSON without `fit`, `provenance` and `tags`:
     the same for the same parameters, wherever and on whatever they were fitted.
     """
-    content = model.as_dict()
-    for name in _NOT_THE_RULE:
-        content.pop(name, None)
+    content = {name: own for name, own in model.as_dict().items() if name not in _NOT_THE_RULE}
     return hashlib.sha256(canonical_text(content).encode()).hexdigest()[:16]
 
 

@@ -72,7 +72,7 @@ class FirstMap(_Part):
             raise ModelError("'precalibrate' has 'a' and 'b', or 'method', 'map' and 'candidates'")
         if self.name not in SCORE_METHODS:
             raise ModelError(f"'precalibrate' has an unknown method {self.name!r}")
-        self.score_map.check(self.name, SCORE_METHODS[self.name].fields)
+        self.score_map.check(self.name)
 
 
 class TreeNode(_Part):
