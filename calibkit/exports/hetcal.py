@@ -80,7 +80,7 @@ class _Rows:
         program.lenient = False
         score = program.bind_input("score", name, column)
         if infinite:
-            whole = when(nodes.Lacks((usable.name,)), MISSING, score)
+            whole = when(nodes.Lacks((usable,)), MISSING, score)
             usable_score = program.bind("usable_score", whole)
             if score.name in program.inputs:
                 program.inputs[usable_score.name] = program.inputs[score.name]

@@ -72,8 +72,8 @@ class Printer(ABC):
             case Steps():
                 long = self.is_long(node)
                 return self.table(node) if long else self.case(node.comparisons(self.most))
-            case Lacks(names):
-                return self._joined("or", [self.absent.format(self.ref(name)) for name in names])
+            case Lacks(refs):
+                return self._joined("or", [self.absent.format(self.write(one)) for one in refs])
             case Every(conditions):
                 parts = [self.each.format(self.write(one)) for one in conditions]
                 return self._joined("and", parts)

@@ -176,7 +176,7 @@ class Every(Node, frozen=True):
 class Lacks(Node, frozen=True):
     """Whether one of some bindings has no value."""
 
-    names: tuple[str, ...]
+    refs: tuple[Ref, ...]
 
 
 class OneOf(Node, frozen=True):
@@ -327,10 +327,4 @@ def every_node(node: Node) -> Iterator[Node]:
 
 def refs_of(node: Node) -> set[str]:
     """Return the names of the bindings that an expression uses."""
-    found = set()
-    for part in every_node(node):
-        if isinstance(part, Ref):
-            found.add(part.name)
-        elif isinstance(part, Lacks):
-            found.update(part.names)
-    return found
+    return {part.name for part in every_node(node) if isinstance(part, Ref)}

@@ -148,7 +148,7 @@ class Program(Struct):
     outputs: dict[str, Node] = {}  # the columns to add
     #: The bindings that hold a column of numbers of the table, and how the fit took it.
     inputs: dict[str, Column] = {}
-    needed: dict[str, None] = {}  # the bindings without which a row has no result
+    needed: dict[Ref, None] = {}  # the bindings without which a row has no result
     #: Columns that are not the table's but were added by an earlier part.
     available: dict[str, Ref] = {}
     #: Bindings that hold such a column into which logarithms or exponentials went, of which another
@@ -204,7 +204,7 @@ class Program(Struct):
 
     def require(self, *refs: Ref) -> None:
         """Let rows that lack one of some bindings have no result."""
-        self.needed |= dict.fromkeys(one.name for one in refs)
+        self.needed |= dict.fromkeys(refs)
 
     def finish(self, outputs: dict[str, Node]) -> None:
         """Take the columns to add, and leave out the bindings that none of them uses."""
