@@ -198,10 +198,8 @@ def _run_duckdb(text: str, frame: pl.DataFrame) -> pl.DataFrame:
     numbered = frame.cast(odd).with_row_index(_PLACE)
     with duckdb.connect() as connection:
         connection.register("scores", numbered.to_arrow())
-        result = connection.sql(text).to_arrow_table()
-    table = pl.from_arrow(result)
-    assert isinstance(table, pl.DataFrame)
-    return table.sort(_PLACE).drop(_PLACE)
+        found: pl.DataFrame = connection.sql(text).pl()
+    return found.sort(_PLACE).drop(_PLACE)
 
 
 def compared(found: pl.DataFrame, expected: pl.DataFrame, rows: int) -> Agreement:
