@@ -134,9 +134,10 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
         counts = np.eye(len(classes), dtype=np.int64)[class_codes(frame[label], classes, where)]
     for pattern, matrix in predictions.items():
         if matrix.shape[1] != counts.shape[1]:
+            option, other = found[-1 if label is None else 0]
             raise UsageError(
                 f"--probs {pattern!r} has {matrix.shape[1]} classes, but "
-                f"--counts {options.counts!r} has {counts.shape[1]}."
+                f"{option} {other.pattern!r} has {counts.shape[1]}."
             )
     read = RaterRows(
         predictions=predictions,

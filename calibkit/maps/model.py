@@ -192,7 +192,7 @@ class LogitMapModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         if self.method == "none":
             return
         if self.method == "temperature":
-            if self.temperature is msgspec.UNSET or (self.temperature or 1.0) <= 0.0:
+            if self.temperature is not None and not (self.temperature or 0.0) > 0.0:
                 raise ModelError("a temperature must be positive, or null for an infinite one")
             return
         import numpy as np

@@ -160,6 +160,7 @@ def test_damage_is_refused_or_does_no_harm(
         ("constant", ("classes",), ["0"], "classes"),
         ("constant", ("disagreement_map",), {"knots": [0.5, 0.5], "values": [0.0, 1.0]}, "knots"),
         ("constant", ("logit_map",), {"method": "temperature", "temperature": -1.0}, "temperature"),
+        ("constant", ("logit_map",), {"method": "temperature", "temperature": 0.0}, "temperature"),
         ("constant", ("logit_map",), SHORT, "weights"),
         ("logistic", ("cut",), DELETED, "coefficients, uncertainty_ranks, cut"),
         ("logistic", ("coefficients",), {"intercept": 1.0}, "'coefficients' names"),

@@ -34,6 +34,8 @@ from tests.conftest import Invoke
         ("calibrate rows.parquet --input-format parquett", 2, "is not one of"),
         ("calibrate tabs.csv --delimiter ,", 2, "add --input-format tsv"),
         ("calibrate rows.parquet --probs long --counts count_*", 2, "3 classes, but"),
+        ("evaluate rows.parquet --probs prob_* --probs long --label label", 2,
+         "3 classes, but --probs 'prob_*' has 2"),
         ("apply classes.json rows.parquet --probs *_0 -o out.parquet", 2, "has the classes"),
         ("apply classes.json rows.parquet --probs long -o out.parquet", 2, "has 3 classes"),
         ("boundary rows.parquet --precision 0.5 --method ew-dpmt --score-bins 0", 2, "score bins"),
