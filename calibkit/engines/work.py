@@ -57,14 +57,16 @@ class Stretch(Struct, frozen=True):
 class Shard(Struct, frozen=True):
     """A file of the inputs, or a part of one: the rows of a stretch; None: all.
 
-    Its name is the one that the user gave it: for messages, and for models that name files; its path
-    is where it is whatever the folder that a worker runs in; see `calibkit.files.paths.Part`.
+    Its path leads there whatever the folder that a worker runs in.
     """
 
-    name: str
-    path: str
-    relative: str
+    file: Named
     stretch: Stretch | None = None
+
+    @property
+    def name(self) -> str:
+        """What the user calls it: for messages, and for models that name files."""
+        return self.file.known_as
 
 
 class ShardOpening(Opening, frozen=True):
@@ -77,13 +79,13 @@ class ShardOpening(Opening, frozen=True):
         from calibkit.files.sources import open_source
 
         try:
-            source = open_source([Named(shard.path, shard.name, shard.relative)], self)
+            source = open_source([shard.file], self)
             if shard.stretch is None:
                 return source
             check_rows(shard.name, shard.stretch.of, source.rows)
             return source.stretch(shard.stretch.first, shard.stretch.rows)
         except CalibkitError as error:
-            error.message = error.message.replace(shard.path, shard.name)
+            error.message = error.message.replace(shard.file, shard.name)
             error.file = shard.name
             raise
 
@@ -96,7 +98,7 @@ class ShardOpening(Opening, frozen=True):
     def told_together(self, engine: DaskEngine, shards: Sequence[Shard]) -> ShardOpening:
         """Return how shards are opened where the decimal marks of one settle those of all."""
         dialect = self.dialect
-        texts = [s for s in shards if (self.input_format or suffix_format(s.path)) in TEXT_FORMATS]
+        texts = [s for s in shards if (self.input_format or suffix_format(s.file)) in TEXT_FORMATS]
         if dialect.decimal is not None or len(texts) < 2:
             return self
         looks = engine.map(partial(_look, self, to_cut=False), texts)
@@ -107,12 +109,9 @@ class ShardOpening(Opening, frozen=True):
 def shards_of(inputs: Sequence[str]) -> list[Shard]:
     """Return the files that the inputs of a command name: none is standard input."""
     found = find_files(inputs)
-    if any(path == STDIN for path, _ in found):
+    if STDIN in found:
         raise UsageError("--dask reads files: standard input (-) has no name that workers know.")
-    return [
-        Shard(path, path if is_remote(path) else str(Path(path).absolute()), relative)
-        for path, relative in found
-    ]
+    return [Shard(path.from_anywhere()) for path in found]
 
 
 def divided(engine: DaskEngine, shards: Sequence[Shard], opening: ShardOpening) -> list[Shard]:
@@ -121,7 +120,7 @@ def divided(engine: DaskEngine, shards: Sequence[Shard], opening: ShardOpening) 
     Only those that are much more than a worker's share are looked at.
     """
     workers = engine.at_once
-    sizes = {shard: size_to_cut(shard.path, opening.input_format) for shard in shards}
+    sizes = {shard: size_to_cut(shard.file, opening.input_format) for shard in shards}
     total = sum(sizes[shard] for shard in shards)
     large = [shard for shard, size in sizes.items() if size * workers >= _LARGE * total > 0]
     if workers < 2 or not large:
@@ -166,7 +165,7 @@ def _look(opening: ShardOpening, shard: Shard, *, to_cut: bool) -> Look:
     with suppress(Exception):  # what is wrong with a file is said where its rows are read
         source = opening.open(shard)
         told = source.told
-        places = cuts(shard.path, source.rows) if to_cut else ()
+        places = cuts(shard.file, source.rows) if to_cut else ()
         return Look(source.rows, places, () if told is None else told.marks)
     return Look()
 
@@ -333,7 +332,7 @@ def apply_on_cluster(
         transaction.make_folders(outputs)
         absolute = [str(Path(output).absolute()) for output in outputs]
         orders = [
-            Order(one.name, one.path, one.relative, None, output, transaction.expect(output))
+            Order(one.file, None, output, transaction.expect(output))
             for one, output in zip(shards, absolute, strict=True)
         ]
         try:

@@ -42,24 +42,30 @@ class Part(Struct, frozen=True):
 
 
 class Named(str):
-    """The path of a file that messages and models call by another name, and its `Part.relative`."""
+    """The path of a file, what messages and models call it, and its `Part.relative`."""
 
     known_as: str
     relative: str
 
-    def __new__(cls, path: str, known_as: str, relative: str = "") -> Named:
-        """Return a path with a name."""
+    def __new__(cls, path: str, relative: str, known_as: str | None = None) -> Named:
+        """Return a path with a name: if none is given the one that it had, or else itself."""
         made = super().__new__(cls, path)
-        made.known_as, made.relative = known_as, relative
+        made.known_as, made.relative = known_as or str(getattr(path, "known_as", path)), relative
         return made
 
     def __reduce__(self) -> tuple[type[Named], tuple[str, str, str]]:
         """Travel with the name."""
-        return Named, (str(self), self.known_as, self.relative)
+        return Named, (str(self), self.relative, self.known_as)
+
+    def from_anywhere(self) -> Named:
+        """Return the file by a path that leads there whatever folder a process runs in."""
+        if is_remote(self):
+            return self
+        return Named(str(Path(self).absolute()), self.relative, self.known_as)
 
 
-def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the files that the inputs of a command name, each with its path within its folder.
+def find_files(inputs: Sequence[str]) -> list[Named]:
+    """Return the files that the inputs of a command name.
 
     A folder is searched recursively, without names that begin with ``.`` or ``_``; its files, and
     those of a glob, come sorted by name.  ``-`` and addresses stay as they are.
@@ -68,20 +74,20 @@ def find_files(inputs: Sequence[str]) -> list[tuple[str, str]]:
     """
     if not inputs:
         raise UsageError("no input; name a file, a glob, a folder or - for standard input")
-    found: list[tuple[str, str]] = []
+    found: list[Named] = []
     for name in inputs:
         if not name:  # which would be the folder at hand
             raise UsageError("an input has an empty name; is a variable not set?")
         with reading(name):
             found += _expanded(name)
-    for path, _ in found:
+    for path in found:
         if re.search("[\ud800-\udfff]", path):
             raise UsageError.of(
                 path,
                 "the name is not UTF-8, which the readers need; rename the file, or read it "
                 "by < on standard input",
             )
-    if sum(path == STDIN for path, _ in found) > 1:
+    if sum(path == STDIN for path in found) > 1:
         raise UsageError("standard input (-) can be read once only; name it once")
     return found
 
@@ -100,18 +106,18 @@ def is_remote(name: str) -> bool:
     return True
 
 
-def _expanded(name: str) -> Iterator[tuple[str, str]]:
-    """Yield the files that an input names, each with its path within the named folder."""
+def _expanded(name: str) -> Iterator[Named]:
+    """Yield the files that an input names."""
     path = Path(name)
-    if isinstance(name, Named) and name.relative:
-        yield name, name.relative
+    if isinstance(name, Named):
+        yield name
     elif name == STDIN or is_remote(name):
-        yield name, name.rpartition("/")[2]
+        yield Named(name, name.rpartition("/")[2])
     elif path.is_dir():
         yield from _walk(path)
     elif path.exists() or not glob.has_magic(name):
         _need_file(name)
-        yield name, path.name
+        yield Named(name, path.name)
     else:
         matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 (keeps the path as typed)
         if not matches:
@@ -121,12 +127,12 @@ def _expanded(name: str) -> Iterator[tuple[str, str]]:
             if any(folder.startswith("_") and folder not in path.parts for folder in folders):
                 continue
             if not Path(match).is_dir():
-                yield match, last
+                yield Named(match, last)
             elif "**" not in name:
                 yield from _walk(Path(match))
 
 
-def _walk(folder: Path) -> Iterator[tuple[str, str]]:
+def _walk(folder: Path) -> Iterator[Named]:
     found = []
 
     def stop(error: OSError) -> None:
@@ -139,7 +145,7 @@ def _walk(folder: Path) -> Iterator[tuple[str, str]]:
     if not found:
         raise UsageError.of(str(folder), "no file in this folder; check the path")
     for path in sorted(found):
-        yield str(path), str(path.relative_to(folder))
+        yield Named(str(path), str(path.relative_to(folder)))
 
 
 def _need_file(name: str) -> None:

@@ -18,14 +18,13 @@ from urllib.parse import unquote
 
 import numpy as np
 import polars as pl
-from msgspec.structs import replace
 
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files import formats
 from calibkit.files.excel import excel_table
 from calibkit.files.explain import reading, repeated_name
 from calibkit.files.formats import Dialect, Opening
-from calibkit.files.paths import STDIN, Part, find_files, is_remote
+from calibkit.files.paths import STDIN, Named, Part, find_files, is_remote
 from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
 from calibkit.files.table import Schema, Table, in_one_schema
 from calibkit.files.text import as_written, settled, text_table
@@ -41,7 +40,7 @@ _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 AS_TOLD = Opening()
 
 
-def _open(path: str, relative: str, opening: Opening) -> Table:
+def _open(path: Named, opening: Opening) -> Table:
     """Open one input of `find_files`; see `open_source`."""
     large = None if opening.memory is None else opening.memory.text
     with reading(path):
@@ -54,13 +53,13 @@ def _open(path: str, relative: str, opening: Opening) -> Table:
             raise formats.unknown_suffix(path, "--input-format")
         if not head and not isinstance(source, str):
             raise DataError.of(path, "the file is empty (0 bytes); write it again")
-        named = (folder.partition("=") for folder in Path(relative).parts[:-1])
+        named = (folder.partition("=") for folder in Path(path.relative).parts[:-1])
         keys = {
             unquote(key): None if unquote(value) == _HIVE_NULL else unquote(value)
             for key, equals, value in named
             if equals and key
         }
-        part = Part(path, known, relative, keys)
+        part = Part(path.known_as, known, path.relative, keys)
         if known in formats.TEXT_FORMATS and not isinstance(source, str):
             table = text_table(source, part, large, opening.dialect)
         elif known == "xlsx":
@@ -74,7 +73,7 @@ def _open(path: str, relative: str, opening: Opening) -> Table:
             table = _arrow_table(source, part, large, stream=head.startswith(formats.ARROW_STREAM))
     if not table.rows:
         raise DataError.of(path, "the file is empty (0 rows); give a file with rows")
-    return replace(table, part=replace(part, path=getattr(path, "known_as", path)))
+    return table
 
 
 def _where(path: str, large: int | None) -> Path | bytes | str:
@@ -462,5 +461,5 @@ def open_source(inputs: Sequence[str], opening: Opening = AS_TOLD) -> Source:
     empty, truncated or corrupt file, or files of different schemas; `ResourceError`: the machine
     could not read.
     """
-    tables = [_open(path, relative, opening) for path, relative in find_files(inputs)]
+    tables = [_open(path, opening) for path in find_files(inputs)]
     return Source(settled(tables, opening.dialect.marks), opening)

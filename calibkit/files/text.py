@@ -324,7 +324,7 @@ def as_written(tables: Sequence[Table], typed: tuple[str, ...]) -> list[Table]:
         if isinstance(one, _Text):
             dialect = replace(one.dialect, typed=typed)
             text = _Text(one.source, one.part, dialect, hold=one.hold)
-            found[place] = replace(text.table(text.votes), part=tables[place].part)
+            found[place] = text.table(text.votes)
     return found
 
 
@@ -349,7 +349,7 @@ def settled(tables: Sequence[Table], known: Collection[str]) -> list[Table]:
                 )
         votes = {*known, *(mark for one in texts.values() for mark in one.votes)}
         for place, one in texts.items():
-            found[place] = replace(one.table(votes), part=tables[place].part)
+            found[place] = one.table(votes)
     return found
 
 

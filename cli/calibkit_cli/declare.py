@@ -199,17 +199,17 @@ def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None
 def _refuse_in(folder: str, read: list[tuple[str | None, str]], suffixes: tuple[str, ...]) -> None:
     """Refuse a file besides the rows, such as the model, where an output of each input would be."""
     from calibkit.files.formats import strip_suffixes
-    from calibkit.files.paths import find_files
+    from calibkit.files.paths import Named, find_files
 
     others = [name for kind, name in read if kind != "INPUT"]
     beside = {_identity(path): path for name in others for path in _files(name)}
     rows = [name for kind, name in read if kind == "INPUT"]
-    found: list[tuple[str, str]] = []
+    found: list[Named] = []
     with suppress(CalibkitError):  # what is not there is told by who opens it
         found = find_files(rows)
-    for _, relative in found:
-        stem = strip_suffixes(relative)
-        for name in (relative, *(f"{stem}.{suffix}" for suffix in suffixes)):
+    for row in found:
+        stem = strip_suffixes(row.relative)
+        for name in (row.relative, *(f"{stem}.{suffix}" for suffix in suffixes)):
             path = str(Path(folder) / name)
             same = _identity(path)
             if same is not None and same in beside:
@@ -233,7 +233,7 @@ def _files(name: str) -> Iterator[str]:
     from calibkit.files.paths import find_files
 
     with suppress(CalibkitError):
-        yield from (path for path, _ in find_files([name]))
+        yield from find_files([name])
 
 
 def split_name(text: str) -> tuple[str | None, str]:

@@ -153,7 +153,7 @@ class Inputs(Reads):
         from calibkit.files.paths import find_files
 
         written = getattr(self, "output_format", None) or suffix_format(output or "")
-        read = [self.input_format or suffix_format(path) for path, _ in find_files(self.inputs)]
+        read = [self.input_format or suffix_format(path) for path in find_files(self.inputs)]
         alike = len(read) == 1 or all(one in SEPARATORS for one in read)
         return alike and (written is None or written in SEPARATORS)
 

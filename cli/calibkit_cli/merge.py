@@ -75,7 +75,7 @@ def merge(line: MergeLine) -> None:
     from calibkit.registry.states import read_state
     from calibkit.summaries.states import merge_states
 
-    paths = [path for path, _ in find_files(line.inputs)]
+    paths = [str(path) for path in find_files(line.inputs)]
     if are_states(line.inputs):
         _merge_watches(line, paths)
         return

@@ -104,8 +104,8 @@ def _run_far(
         raise UsageError("apply --dask writes a file for each input; give -o a folder: -o DIR/.")
     shards = shards_of(line.inputs)
     parts = [
-        Part(shard.path, line.input_format or suffix_format(shard.path) or "csv", shard.relative)
-        for shard in shards
+        Part(file, line.input_format or suffix_format(file) or "csv", file.relative)
+        for file in (shard.file for shard in shards)
     ]
     console.show_progress()
     made = apply_on_cluster(

@@ -123,15 +123,10 @@ def further_files(options: Options) -> dict[str, list[str]]:
 
 def _travelling(options: Any) -> Any:
     """Return options whose files are found from whatever folder a worker runs in."""
-    from pathlib import Path
-
-    from calibkit.files.paths import Named, find_files, is_remote
+    from calibkit.files.paths import find_files
 
     absolute = {
-        name: [
-            path if is_remote(path) else Named(str(Path(path).absolute()), path)
-            for path, _ in find_files(paths)
-        ]
+        name: [path.from_anywhere() for path in find_files(paths)]
         for name, paths in further_files(options).items()
     }
     return replace(options, **absolute)

@@ -101,7 +101,7 @@ def test_workers_find_files_from_any_folder(
     (tmp_path / "rows.csv").touch()
     monkeypatch.chdir(tmp_path)
     (shard,) = shards_of(["rows.csv"])
-    assert (shard.name, shard.path) == ("rows.csv", str(tmp_path / "rows.csv"))
+    assert (shard.name, shard.file) == ("rows.csv", str(tmp_path / "rows.csv"))
 
 
 def test_workers_of_this_machine_share_its_memory() -> None:

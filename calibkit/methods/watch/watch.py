@@ -428,7 +428,7 @@ def _since(state: WatchState, period: str | int | None) -> Sequence[Night]:
 
 def are_states(inputs: Sequence[str]) -> bool:
     """Return whether the first of some files is a state of a watch: JSON, as no other state is."""
-    first = find_files(inputs)[0][0]
+    first = find_files(inputs)[0]
     with reading(first):
         if first == STDIN:  # of which nothing is taken away
             return cast(BufferedReader, sys.stdin.buffer).peek(1).startswith(b"{")
