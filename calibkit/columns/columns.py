@@ -1,7 +1,7 @@
 """Score, label, uncertainty and weight as checked arrays: the columns that nearly every command uses.
 
-`calibkit.columns.rows` turns one column into an array or refuses it, `calibkit.columns.rows` reads
-columns together and drops rows as asked.
+`calibkit.columns.rows` reads columns together, drops rows as asked, and turns each column into an array
+or refuses it.
 """
 
 from __future__ import annotations
@@ -200,10 +200,10 @@ def read_score_rows(
     score = readers.score_column(frame[options.score], where, options.scale, finite=finite_scores)
     spread = None if options.uncertainty is None else frame[options.uncertainty]
     weight = None if options.weight is None else frame[options.weight]
-    labels, remarks = None, tuple[str, ...]()
+    labels, odd = None, tuple[str, ...]()
     if label:
         must_occur = positive_must_occur and source.whole  # a window may hold no positive row
-        labels, remarks = readers.label_column(
+        labels, odd = readers.label_column(
             frame[options.label], where, positive=options.positive, must_occur=must_occur
         )
     return ScoreRows(
@@ -213,7 +213,7 @@ def read_score_rows(
         weight=None if weight is None else readers.weight_column(weight, where),
         options=options,
         rows_read=rows.rows_read,
-        warnings=(*source.warnings, *rows.warnings, *remarks),
+        warnings=(*source.warnings, *(remark.text for remark in rows.remarks), *odd),
         remarks=rows.remarks,
         notes=(_NO_UNCERTAINTY,) if uncertainty and spread is None else (),
         others=frame.select(frame[name] for name in dict.fromkeys([*others, *features])),

@@ -151,11 +151,6 @@ class Rows(Struct, frozen=True, kw_only=True):
     rows_read: int
     remarks: tuple[Remark, ...] = ()
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The remarks as text."""
-        return tuple(remark.text for remark in self.remarks)
-
 
 def read_rows(
     source: Source,
@@ -303,8 +298,8 @@ def numeric_column(
     where: RowFinder,
     *,
     finite: bool = True,
-    low: float | None = None,
-    high: float | None = None,
+    low: float = -np.inf,
+    high: float = np.inf,
     advice: Advice = "",
 ) -> FloatArray:
     """Return a column of numbers of any type, or booleans (as 0 and 1), as checked numbers.
@@ -318,14 +313,12 @@ def numeric_column(
         return read_only(pl.Series(dtype=pl.Float64))
     array = _as_floats(column, where)
     lowest, highest = array.min(), array.max()  # NaN, if there is one
-    bottom = -np.inf if low is None else low
-    top = np.inf if high is None else high
-    fits = bool(lowest >= bottom and highest <= top)
+    fits = bool(lowest >= low and highest <= high)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
         if np.isnan(array).any():
             _refuse_absent(column, where)
-        interval = f"[{bottom:g}, inf)" if np.isinf(top) else f"[{bottom:g}, {top:g}]"
-        outside = (array < bottom) | (array > top)
+        interval = f"[{low:g}, inf)" if np.isinf(high) else f"[{low:g}, {high:g}]"
+        outside = (array < low) | (array > high)
         if outside.any():
             said = advice if isinstance(advice, str) else advice()
             where.refuse(column, outside, f"not in {interval}", said)
@@ -371,7 +364,7 @@ def _on_scale(
     They are of the `dtype` of a fit (None: as they come), without percentages at most of it; infinite
     ones are refused on a scale with ends, or if `finite`.
     """
-    low, high = _ENDS.get(scale, (None, None))
+    low, high = _ENDS.get(scale, (-np.inf, np.inf))
     array = numeric_column(column, where, finite=finite, low=low, high=high, advice=advice)
     if dtype == "float32":
         array = as_single(array, column, where, finite=finite)
@@ -436,12 +429,11 @@ def weight_column(column: pl.Series, where: RowFinder) -> Floats:
     In a window of rows they may all be zero.
     """
     array = numeric_column(column, where, low=0.0, advice="weights cannot be negative")
-    if not array.any():
+    largest = float(array.max(initial=0.0))
+    if not largest:
         if where.source.whole:
             where.refuse(column, None, "weight 0", "give some row a positive weight")
-        return array.astype(np.float64, copy=False)
-    largest = float(array.max())
-    if largest < 2.0**-900 or largest * array.size > 2.0**1000:
+    elif largest < 2.0**-900 or largest * array.size > 2.0**1000:
         problem = "weights too large or too small to be summed"
         where.refuse(
             column, array == largest, problem, "scale the weights; only their ratios matter"

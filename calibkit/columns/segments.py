@@ -161,17 +161,12 @@ class TimeParts:
     def add(self, times: pl.Series, where: RowFinder, weight: Floats | None = None) -> None:
         """Add rows; refuse one without a time."""
         need_single(times, where)
-        rows = _as_times(times).to_frame()
-        once, sums = pl.len().cast(pl.Int64), pl.exclude("time").sum()
-        fresh = rows.group_by("time").agg(mass=once, rows=once)
-        if weight is not None:
-            mass = np.minimum(weight, _HEAVY)
-            self._whole &= bool(((mass % 1.0 == 0.0) & (mass < _HEAVY)).all())
-            counts = pl.DataFrame({"mass": mass, "rows": weight > 0}).cast(pl.Int64)
-            fresh = rows.with_columns(counts).group_by("time").agg(sums)
-        if self._counts.height:
-            fresh = pl.concat([self._counts, fresh]).group_by("time").agg(sums)
-        self._counts = fresh
+        mass = np.ones(times.len()) if weight is None else np.minimum(weight, _HEAVY)
+        self._whole &= bool(((mass % 1.0 == 0.0) & (mass < _HEAVY)).all())
+        counts = pl.DataFrame({"mass": mass, "rows": mass > 0}).cast(pl.Int64)
+        rows = [_as_times(times).to_frame().with_columns(counts)]
+        rows += [self._counts] if self._counts.height else []
+        self._counts = pl.concat(rows).group_by("time").agg(pl.exclude("time").sum())
 
     def parts(self, times: pl.Series, parts: int) -> UInt8s:
         """Return the block of each of some rows, once all have been added; see `time_parts`."""

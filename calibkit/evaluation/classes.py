@@ -164,7 +164,7 @@ def _predictors(rows: RaterRows, options: EvaluateOptions) -> dict[str, measured
     strengths: list[Floats | None] = [None]
     if options.strengths:
         advice = "alpha0 is the strength of a Dirichlet distribution, 0 or more"
-        strengths = [_numbers(rows, name, advice, None) for name in options.strengths]
+        strengths = [_numbers(rows, name, advice, np.inf) for name in options.strengths]
     strengths *= len(probabilities) // len(strengths)
     groups = _segments(rows, options.groups)
     weight = None
@@ -217,9 +217,9 @@ def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) 
     return found
 
 
-def _numbers(rows: RaterRows, name: str, advice: str, high: float | None) -> Floats:
+def _numbers(rows: RaterRows, name: str, advice: str, high: float) -> Floats:
     """Return the values of a column, from 0 on."""
-    column, finite = rows.others[name], high is not None
+    column, finite = rows.others[name], high < np.inf
     found = numeric_column(column, rows.where, finite=finite, low=0.0, high=high, advice=advice)
     return found.astype(np.float64)
 

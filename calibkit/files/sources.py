@@ -373,10 +373,8 @@ class Source:
         be read.
         """
         names = self._names(columns)
-        frames = [table.read(names) for table in self._tables]
-        if len(frames) > 1:
-            return pl.concat(frames, rechunk=rechunk)
-        return frames[0].rechunk() if rechunk and frames[0].n_chunks() > 1 else frames[0]
+        rows = pl.concat(table.read(names) for table in self._tables)
+        return rows.rechunk() if rechunk else rows
 
     def windows(
         self, columns: Sequence[str] | None = None, *, rows: int | None = None

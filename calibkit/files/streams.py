@@ -72,10 +72,8 @@ def held(chunks: Iterator[bytes], large: int | None) -> bytes | ScratchPath:
     for chunk in chunks:
         memory.write(chunk)
         if large is not None and memory.tell() >= large:
-            break
-    else:
-        return memory.getvalue()
-    return scratched(chain((memory.getvalue(),), chunks))
+            return scratched(chain((memory.getvalue(),), chunks))
+    return memory.getvalue()
 
 
 def scratched(chunks: Iterable[bytes]) -> ScratchPath:

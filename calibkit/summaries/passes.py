@@ -44,10 +44,12 @@ class Passes(Generic[T]):
         threads: int = 1,
     ) -> None:
         self.source, self.columns = source, list(dict.fromkeys(columns))
-        fits = memory is None or source.rows <= memory.rows_of(len(self.columns))
-        self.whole, self.threads, self._rows = rows is None and fits, threads, rows
+        room = source.rows if memory is None else memory.rows_of(len(self.columns))
+        self.whole, self.threads = rows is None and source.rows <= room, threads
+        if rows is None and memory is not None:
+            rows = min(memory.batch, room // _PARTS)
         self.dropped, self.remarks = 0, tuple[Remark, ...]()
-        self._read, self._memory = read, memory
+        self._read, self._rows = read, rows
         self._kept: list[T] = []
 
     def __iter__(self) -> Iterator[T]:
@@ -55,18 +57,15 @@ class Passes(Generic[T]):
             self._kept = self._kept or [self._read(self.source)]
             yield from self._kept
             return
-        rows = self._rows
-        if rows is None and self._memory is not None:
-            rows = min(self._memory.batch, self._memory.rows_of(len(self.columns)) // _PARTS)
         lost: list[NothingLeft] = []
         some = False
-        windows = self.source.windows(self.columns, rows=rows)
+        windows = self.source.windows(self.columns, rows=self._rows)
         for window in work_through(self.threads, self._read, windows, self.columns):
             if isinstance(window, NothingLeft):
                 lost.append(window)
-                continue
-            some = True
-            yield window
+            else:
+                some = True
+                yield window
         self.dropped = sum(one.rows or 0 for one in lost)
         self.remarks = merge_remarks(remark for one in lost for remark in one.remarks)
         if not some:

@@ -306,7 +306,9 @@ def count_rows(
     grouped = kernels.group_weighted(places, score, level, label, units, dealt, columns)
     scores, levels_of, count, positive, parts, sums = grouped
     if weight is None and gain is None:
-        count, positive = _narrow(count, count), _narrow(positive, count)
+        most = int(count.max(initial=0))
+        narrow = next(kind for kind in _COUNTS if most <= np.iinfo(kind).max)
+        count, positive = count.astype(narrow), positive.astype(narrow)
     tally = Tally(scores, levels_of, count, positive, levels, unit, parts)
     if sampled and weight is not None:
         tally = replace(tally, squares=sums[:2].T.copy(), square_unit=size * size)
@@ -359,12 +361,6 @@ def _count_plain(score: Numbers, level: UInt16s, label: UInt8s, levels: int, thr
             break
     scores = _trim(bits, size).view(score.dtype)
     return Tally(scores, _trim(level_of, size), _trim(count, size), _trim(positive, size), levels)
-
-
-def _narrow(counts: Int64s, greatest: Int64s) -> Numbers:
-    """Return integers in the type of counts that has room for some others."""
-    most = int(greatest.max(initial=0))
-    return counts.astype(next(kind for kind in _COUNTS if most <= np.iinfo(kind).max))
 
 
 def _trim(array: Numbers, size: int) -> Numbers:
