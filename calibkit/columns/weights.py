@@ -135,37 +135,49 @@ def in_units(weight: Floats, kind: Numbers | None = None) -> tuple[Int64s, Unit]
         units = weight.astype(np.int64)
         if (units == weight).all():
             return units, ROW
-    from calibkit.numerics.sums import ExactSum  # which loads kernels: whole numbers do without
-
-    total = ExactSum()
-    total.add(weight)
-    unit = common_unit(weight.size, total.fraction, *bit_range(weight))
+    found = Weighed()
+    found.add(weight)
+    unit = found.unit
     if kind is None or unit.exact:
         return whole_units(weight, unit), unit
     return carried(weight, unit, np.arange(weight.size), kind), unit
 
 
-def bit_range(weight: Floats) -> tuple[int, int]:
-    """Return the least power of two above all weights, and the greatest one that divides them all.
+class Weighed:
+    """What tells the unit of the weights of rows, which may come in parts.
 
-    Both as exponents; some weight is positive.
+    The least power of two above all weights, `top`, and the greatest one that divides them all are
+    known by their exponents; where no weight is positive `top` is -1075, below that of any float.
     """
-    mantissa, exponent = np.frexp(weight[weight > 0])
-    bits = (mantissa * 2.0**53).astype(np.int64)
-    last = exponent - 53 + np.log2(bits & -bits).astype(np.int64)
-    return int(exponent.max()), int(last.min())
 
+    def __init__(self) -> None:
+        from calibkit.numerics.sums import ExactSum  # which loads kernels: whole numbers do without
 
-def common_unit(rows: int, total: Fraction, top: int, last: int) -> Unit:
-    """Return the unit that `in_units` chooses, for weights of such a number, sum and `bit_range`."""
-    shift = max(0, -last)
-    if shift + top <= 53 and total * 2**shift < 2**53:
-        return Unit(2.0**-shift)
-    # First one that has room if all rows weigh as much as the heaviest, then one for the true total.
-    shift = _MOST_BITS - top - rows.bit_length()
-    rough = round(total * Fraction(2) ** shift) + rows
-    shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)  # 2^-1074: the least float
-    return Unit(float(np.ldexp(1.0, -shift)), exact=False)
+        self._rows, self._sum = 0, ExactSum()
+        self.top, self._last = -1075, 1075
+
+    def add(self, weight: Floats) -> None:
+        """Add rows by their weights: finite, not negative."""
+        self._rows += weight.size
+        self._sum.add(weight)
+        mantissa, exponent = np.frexp(weight[weight > 0])
+        bits = (mantissa * 2.0**53).astype(np.int64)
+        last = exponent - 53 + np.log2(bits & -bits).astype(np.int64)
+        self.top = int(exponent.max(initial=self.top))
+        self._last = int(last.min(initial=self._last))
+
+    @property
+    def unit(self) -> Unit:
+        """The unit that `in_units` chooses; some weight is positive."""
+        total, shift = self._sum.fraction, max(0, -self._last)
+        if shift + self.top <= 53 and total * 2**shift < 2**53:
+            return Unit(2.0**-shift)
+        # First one with room if all rows weigh as much as the heaviest, then one for the true total;
+        # 2^-1074 is the least float.
+        shift = _MOST_BITS - self.top - self._rows.bit_length()
+        rough = round(total * Fraction(2) ** shift) + self._rows
+        shift = min(shift + max(0, _MOST_BITS - rough.bit_length()), 1074)
+        return Unit(float(np.ldexp(1.0, -shift)), exact=False)
 
 
 def whole_units(weight: Floats, unit: Unit) -> Int64s:

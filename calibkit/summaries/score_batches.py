@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values, fixed
 from calibkit.columns.columns import ROLES, ScoreRows
-from calibkit.columns.weights import Unit, bit_range, common_unit
+from calibkit.columns.weights import Unit, Weighed
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
 from calibkit.models.lineage import makers_in
 from calibkit.numerics.hashes import row_hashes
-from calibkit.numerics.sums import ExactSum
 from calibkit.options.shared import FitOptions, Threaded
 from calibkit.runtime.memory import Memory, memory_budget
 from calibkit.runtime.threads import in_order
@@ -131,13 +130,11 @@ def score_state(
 
 def _unit_of(passes: Passes[ScoreRows]) -> Unit:
     """Return the unit that the weights of all rows are counted in."""
-    rows, total, top, last = 0, ExactSum(), -1074, 1024
+    found = Weighed()
     for window in passes:
-        if window.weight is not None and window.weight.any():
-            own = bit_range(window.weight)
-            rows, top, last = rows + window.weight.size, max(top, own[0]), min(last, own[1])
-            total.add(window.weight)
-    return common_unit(rows, total.fraction, top, last)
+        if window.weight is not None:
+            found.add(window.weight)
+    return found.unit
 
 
 def _summarise(

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from calibkit.columns.weights import (
     Unit,
-    bit_range,
-    common_unit,
+    Weighed,
     in_units,
     whole_units,
 )
@@ -49,9 +48,10 @@ def test_binary_fractions_are_exact_and_whole_weights_count_in_ones(
 def test_the_unit_follows_from_what_is_known_of_parts(weights: list[float]) -> None:
     array = np.array(weights)
     units, unit = in_units(array)
-    ranges = [bit_range(part) for part in (array[::2], array[1::2]) if part.any()]
-    top, last = max(one for one, _ in ranges), min(one for _, one in ranges)
-    found = common_unit(array.size, sum(map(Fraction, weights), Fraction(0)), top, last)
+    parts = Weighed()
+    for part in (array[::2], array[1::2]):
+        parts.add(part)
+    found = parts.unit
     # Where weights are rounded, their sum lies to both sides of a power of two at times.
     assert found == unit or (not unit.exact and 0.5 <= found.size / unit.size <= 2.0)
     if found == unit:

@@ -20,7 +20,6 @@ tree.py search_splits | continue | pass | costs time alone: a node is looked at 
 moments.py to_link | exact = values.astype(np.float64, copy=False) | exact = values.astype(np.float64, copy=True) | a copy more or less: time alone
 reliability.py draw | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 * tall, 1.03 * tall)) | main.set(xlim=(-0.02 * wide, 1.02 * wide), ylim=(-0.03 / tall, 1.03 * tall)) | a margin of a picture
 bins.py moved_odds | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 64.0) | found = rising_root(lambda x: float(moved(rows, sums, x).sum() - hits.sum()), -64.0, 96.0) | the root lies within ln(2^16) and the logarithm of the rows
-score_batches.py _unit_of | rows, total, top, last = (0, ExactSum(), -1074, 1024) | rows, total, top, last = (0, ExactSum(), -1075, 1024) | weights below the smallest float do not occur
 option.py options_of | if kind in _FOUND: | if False: | a cache: time alone
 frontier.py _combine | while stack and (stack[-1][0] == rank or prefix == hits.size - 1): | while stack and (stack[-1][0] != rank or prefix == hits.size - 1): | prefixes meet in another order: the same undominated sums
 html_pictures.py slices | parts.append(_text(_short(name), _NAMES - 8, y + 4, 'end')) | parts.append(_text(_short(name), _NAMES + 8, y + 4, 'end')) | where a label of a picture stands

@@ -18,7 +18,7 @@ from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s, blo
 from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import Remark, merge_remarks, weightless
 from calibkit.columns.segments import TimeParts, group_parts
-from calibkit.columns.weights import ROW, Unit, bit_range, common_unit, whole_units
+from calibkit.columns.weights import ROW, Unit, Weighed, whole_units
 from calibkit.errors import DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.hetcal.trees import (
@@ -35,7 +35,6 @@ from calibkit.methods.hetcal.trees import (
 )
 from calibkit.models.model import Column
 from calibkit.numerics.hashes import row_hashes
-from calibkit.numerics.sums import ExactSum
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
@@ -104,8 +103,8 @@ class Totals(Struct):
     """What is known of all rows together, added up while they are read.
 
     `total` and `hits` are the weight of all rows and of the positive ones, in units; `clipped` is how
-    many probabilities were moved away from 0 or 1, `hash` the sum of the hashes of the rows; `weight`,
-    `top` and `last` are the weight as it was read, and the bits that it takes.
+    many probabilities were moved away from 0 or 1, `hash` the sum of the hashes of the rows; `weight`
+    is the weight as it was read.
     """
 
     options: ColumnOptions
@@ -117,9 +116,7 @@ class Totals(Struct):
     clipped: int = 0
     hash: int = 0
     remarks: list[Remark] = []
-    weight: ExactSum = field(default_factory=ExactSum)
-    top: int = -1075
-    last: int = 1075
+    weight: Weighed = field(default_factory=Weighed)
 
     def add(self, data: ScoreRows, clipped: int, hashes: UInt64s) -> None:
         """Note rows as they were read; their weight in units is added when the unit is known."""
@@ -131,16 +128,11 @@ class Totals(Struct):
         self.remarks += data.remarks
         if data.weight is not None:
             self.weight.add(data.weight)
-            if data.weight.any():
-                top, last = bit_range(data.weight)
-                self.top, self.last = max(self.top, top), min(self.last, last)
 
     @property
     def unit(self) -> Unit:
         """What a unit of weight is worth."""
-        if self.options.weight is None:
-            return ROW
-        return common_unit(self.rows, self.weight.fraction, self.top, self.last)
+        return ROW if self.options.weight is None else self.weight.unit
 
 
 class HetcalRows(Struct, frozen=True, kw_only=True):
@@ -349,13 +341,13 @@ def read_hetcal_rows(
     passes = Passes(source, reader.used, reader.window, memory)
     totals, times = Totals(options.columns), TimeParts()
     features, scores = reader.look(passes, totals, times)
-    if options.weight is not None and totals.top < -1074:
+    if options.weight is not None and totals.weight.top < -1074:
         raise weightless(source.parts[0].path, options.weight, totals.rows)
     arrays, unit = Arrays(None if passes.whole else memory), totals.unit
     fields: dict[str, DTypeLike | tuple[DTypeLike, int]] = {
         "score": np.float64,
         "label": np.uint8,
-        "weight": np.uint8 if unit == ROW and totals.top <= 8 else np.int64,
+        "weight": np.uint8 if unit == ROW and totals.weight.top <= 8 else np.int64,
         **({"part": np.uint8} if reader.dealing else {}),
         **({"values": (np.float64, len(reader.columns))} if known else {}),
         **{f"code{place:05d}": bins.dtype for place, bins in enumerate(features.bins)},
