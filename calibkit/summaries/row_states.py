@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import IO, Any, ClassVar, Final
 
 import polars as pl
-from msgspec import Struct, to_builtins
-from msgspec.structs import asdict
+from msgspec import Struct, structs, to_builtins
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
@@ -159,7 +158,7 @@ class RowState(State):
         return cls(header, table, path, files=(StateFile(header, file, path),))
 
     @classmethod
-    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
+    def merged(cls, states: Sequence[Any], header: Header) -> State:
         """Return the state of the rows of several of this kind, with the same training rows.
 
         Columns of different types are refused: see `calibkit.files.table.one_schema`.
@@ -172,11 +171,10 @@ class RowState(State):
             part = Part(state.path, "csv" if _is_text(state) else "arrow", state.path)
             tables.append(Table.of(part, pl.DataFrame(schema=kinds)))
         common = {_ROWS + name: kind for name, kind in one_schema(tables, {}).items()}
-        payload = _Payload(text=any(map(_is_text, states)))
-        first = states[0].header
-        header = new_header(first.kind, first.options, shards, to_builtins(payload))
+        payload = to_builtins(_Payload(text=any(map(_is_text, states))))
         files = tuple(file for state in states for file in state.files)
-        return cls(header, pl.DataFrame(schema={**table.schema, **common}), files=files)
+        rows = pl.DataFrame(schema={**table.schema, **common})
+        return cls(structs.replace(header, payload=payload), rows, files=files)
 
     def check(self) -> None:
         """Raise `ModelError` for a state that does not hold the rows that it says.
@@ -245,13 +243,12 @@ def row_state(
         known = None
         if train is not None:
             grown = _written(write, train, _TRAIN, options)
-            known = _Train(columns=train.names, text=train.text, **asdict(grown))
+            known = _Train(columns=train.names, text=train.text, **structs.asdict(grown))
         shard = _written(write, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
     payload = to_builtins(_Payload(text=rows.text))
-    header = new_header(kind.KIND, to_builtins(own), [shard], payload)
-    state = kind(header, table)
-    return replace(state, files=(StateFile(header, kept.path, state.path),))
+    header = new_header(kind.KIND, to_builtins(own), shard, payload)
+    return kind(header, table, files=(StateFile(header, kept.path, kind.path),))
 
 
 def _written(

@@ -100,8 +100,8 @@ class State(ABC):
 
     @classmethod
     @abstractmethod
-    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
-        """Return the state of the rows of several of this kind, which hold such shards."""
+    def merged(cls, states: Sequence[Any], header: Header) -> State:
+        """Return the state of the rows of several of this kind; the header has no payload yet."""
 
     @abstractmethod
     def write(self, file: IO[bytes], compression: str = "zstd") -> None:
@@ -141,7 +141,7 @@ class SummedState(State):
     @classmethod
     def of(cls, kind: str, options: dict[str, Any], shard: Shard, summary: Any) -> State:
         """Return the state of a shard, with the options that its header has."""
-        return cls(new_header(kind, options, [shard]), pl.DataFrame(), summary=summary)
+        return cls(new_header(kind, options, shard, {}), pl.DataFrame(), summary=summary)
 
     @classmethod
     def stored(cls, header: Header, file: Path, path: str) -> State:
@@ -150,10 +150,8 @@ class SummedState(State):
             return cls(header, checked(found.read_all()), path)
 
     @classmethod
-    def merged(cls, states: Sequence[Any], shards: Sequence[Shard]) -> State:
+    def merged(cls, states: Sequence[Any], header: Header) -> State:
         """Merge the summaries."""
-        first = states[0].header
-        header = new_header(first.kind, first.options, shards)
         return cls(header, pl.DataFrame(), summary=merge_all(one.summed() for one in states))
 
     def write(self, file: IO[bytes], compression: str = "zstd") -> None:
@@ -177,20 +175,15 @@ def refuse(wrong: object, what: str) -> None:
         raise ModelError(f"a damaged state: {what}")
 
 
-def new_header(
-    kind: str,
-    options: dict[str, Any],
-    shards: Sequence[Shard],
-    payload: dict[str, Any] | None = None,
-) -> Header:
-    """Return the header of a state of this version."""
+def new_header(kind: str, options: dict[str, Any], shard: Shard, payload: dict[str, Any]) -> Header:
+    """Return the header of the state of a shard, of this version."""
     return Header(
         magic=MAGIC,
         kind=kind,
         version=VERSION,
         options=options,
-        shards=tuple(sorted(shards)),
-        payload=payload or {},
+        shards=(shard,),
+        payload=payload,
     )
 
 
@@ -224,8 +217,10 @@ def read_so(state: State, text: Told | None, noted: Noted) -> State:
 
 def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:
     text = together((state.path, state.header.text) for state in states)
-    found: State = type(states[0]).merged(states, shards)
-    return read_so(found, text, NOTHING.beside(*(state.noted for state in states)))
+    ordered = tuple(sorted(shards))
+    header = replace(states[0].header, shards=ordered, payload={}, text=text)
+    found: State = type(states[0]).merged(states, header)
+    return dataclasses.replace(found, noted=NOTHING.beside(*(state.noted for state in states)))
 
 
 def merge_states(states: Sequence[State], expect: int | None = None) -> State:
