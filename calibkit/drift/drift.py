@@ -200,7 +200,7 @@ def state(options: DriftOptions, source: Source) -> State:
     shard = Shard(hash_text(counts.hash), source.rows)
     # Shards may call a column by names of their own: what is found is the same.
     said = {"asked": plain(options, "score", "uncertainty", "weight")}
-    return DriftState.of("drift", said, shard, counts)
+    return DriftState.of("drift", said, shard, counts, source)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Drift:

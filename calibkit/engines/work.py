@@ -200,10 +200,7 @@ class StateTask(Struct, frozen=True):
 
     def __call__(self, shard: Shard) -> State:
         """Return the state of a shard."""
-        from calibkit.summaries.states import read_so
-
-        source = self.opening.open(shard)
-        return read_so(self.make(source), source.told, source.noted)
+        return self.make(self.opening.open(shard))
 
 
 def _state(method: Callable[[], Run[Any, Any]], options: Any, source: Source) -> State:

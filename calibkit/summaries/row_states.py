@@ -247,8 +247,9 @@ def row_state(
         shard = _written(write, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
     payload = to_builtins(_Payload(text=rows.text))
-    header = new_header(kind.KIND, to_builtins(own), shard, payload)
-    return kind(header, table, files=(StateFile(header, kept.path, kind.path),))
+    header = new_header(kind.KIND, to_builtins(own), shard, payload, rows.source)
+    files = (StateFile(header, kept.path, kind.path),)
+    return kind(header, table, noted=rows.source.noted, files=files)
 
 
 def _written(

@@ -125,7 +125,7 @@ def score_state(
     fullest = max(summary.seen.hashes, key=len)
     files = files_named(options, source)
     shard = Shard(summary.seen.hashes[fullest], summary.seen.rows_read, files)
-    return ScoreState.of(kind, found, shard, summary)
+    return ScoreState.of(kind, found, shard, summary, source)
 
 
 def _unit_of(passes: Passes[ScoreRows]) -> Unit:

@@ -139,9 +139,12 @@ class SummedState(State):
         """Return payload and table of the summary."""
 
     @classmethod
-    def of(cls, kind: str, options: dict[str, Any], shard: Shard, summary: Any) -> State:
-        """Return the state of a shard, with the options that its header has."""
-        return cls(new_header(kind, options, shard, {}), pl.DataFrame(), summary=summary)
+    def of(
+        cls, kind: str, options: dict[str, Any], shard: Shard, summary: Any, source: Source
+    ) -> State:
+        """Return the state of a shard that was read, with the options that its header has."""
+        header = new_header(kind, options, shard, {}, source)
+        return cls(header, pl.DataFrame(), noted=source.noted, summary=summary)
 
     @classmethod
     def stored(cls, header: Header, file: Path, path: str) -> State:
@@ -175,8 +178,10 @@ def refuse(wrong: object, what: str) -> None:
         raise ModelError(f"a damaged state: {what}")
 
 
-def new_header(kind: str, options: dict[str, Any], shard: Shard, payload: dict[str, Any]) -> Header:
-    """Return the header of the state of a shard, of this version."""
+def new_header(
+    kind: str, options: dict[str, Any], shard: Shard, payload: dict[str, Any], source: Source
+) -> Header:
+    """Return the header of the state of a shard that was read, of this version."""
     return Header(
         magic=MAGIC,
         kind=kind,
@@ -184,6 +189,7 @@ def new_header(kind: str, options: dict[str, Any], shard: Shard, payload: dict[s
         options=options,
         shards=(shard,),
         payload=payload,
+        text=source.told,
     )
 
 
@@ -207,12 +213,6 @@ def options_of(state: State, kind: type[O], threads: int | None = None) -> O:
     return options_from_plain(
         said.get("asked", said.get("problem")), kind, state.path, threads=threads
     )
-
-
-def read_so(state: State, text: Told | None, noted: Noted) -> State:
-    """Return a state that says how the text of its rows was read, and what users are told of it."""
-    header = replace(state.header, text=text)
-    return dataclasses.replace(state, header=header, noted=noted)
 
 
 def _merged(states: Sequence[State], shards: Sequence[Shard]) -> State:

@@ -248,13 +248,11 @@ def tell(console: Console, made: Fitted[Model] | Inputs) -> None:
 
 def write_states(console: Console, source: Source, make: Callable[[Source], State]) -> None:
     """Write the state of the inputs, or (``-o DIR/``) one of each; all appear or none."""
-    from calibkit.summaries.states import read_so
-
     rows = 0
 
     def write(part: Source) -> Write:
         nonlocal rows
-        state = read_so(make(part), part.told, part.noted)
+        state = make(part)
         rows += state.rows
         if console.output == "-":
             return lambda transaction, output: console.content(state.to_bytes())

@@ -197,7 +197,7 @@ def state(options: VadOptions, source: Source) -> State:
         makers=makers_in(source, columns),
     )
     shard = Shard(test.counted.hash, test.counted.rows_read, files_named(options, source))
-    return VadState.of("vad", msgspec.to_builtins(problem), shard, test)
+    return VadState.of("vad", msgspec.to_builtins(problem), shard, test, source)
 
 
 def finish(state: State, memory: Memory, threads: int) -> Fitted[VadModel]:
