@@ -259,9 +259,9 @@ class ScoreState(SummedState):
 
         Of rows that are as they were the hash is counted again: a bit that flipped on the way is found.
         """
-        summary, frame = self.summed(), self.summed().counted.frame
-        hashes, used = summary.seen.hashes, sorted(set(ROLES) & set(frame.columns))
-        names = ",".join(used)
+        summary = self.summed()
+        hashes, frame = summary.seen.hashes, summary.counted.frame
+        names = ",".join(used := sorted(set(ROLES) & set(frame.columns)))
         refuse(
             set(hashes) != {names, names.replace(",uncertainty", "")},
             "its hashes are not those of its columns",
