@@ -14,7 +14,7 @@ from calibkit.errors import UsageError
 from calibkit.numerics.bounds import Bound
 from calibkit.options import shared
 from calibkit.options.bin import LevelOptions, Order, Strategy
-from calibkit.options.objective import OPTIONS, Target, read_gap, read_target
+from calibkit.options.objective import OF_REVIEW, OPTIONS, Target, read_gap, read_target
 from calibkit.options.option import above_zero, inside, listed, option
 from calibkit.options.shared import of_method
 
@@ -327,10 +327,9 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
     def target(self) -> Target:
         """The objective."""
         target = read_target(
-            {name: getattr(self, name) for name in OPTIONS},
+            {name: getattr(self, name) for name in (*OPTIONS, *OF_REVIEW)},
             value=self.value,
             prevalence=self.prevalence,
-            review={name: getattr(self, name) for name in ("review_capacity", "review_cost")},
             several=self.confidence is not None,
         )
         return replace(target, gap=read_gap(self.max_gap))

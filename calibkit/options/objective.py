@@ -17,12 +17,12 @@ from calibkit.options.option import inside
 #: The options that state an objective, in the order of the help.
 OPTIONS = ("precision", "recall", "fpr", "capacity", "maximize", "minimize")
 
-#: The objective of three-way decisions, which several options state.
+#: The objective of three-way decisions, which several options state, and those that are of it alone.
 REVIEW = "review"
+OF_REVIEW = ("review_capacity", "review_cost")
 
 #: How a bound is written: at least, or at most.
 _SIGNS = {"precision": ">=", "recall": ">=", "fpr": "<=", "capacity": "<="}
-
 
 #: The measures in which segments may be kept alike.
 GAPS = ("recall", "fpr")
@@ -173,21 +173,19 @@ def read_target(
     *,
     value: str | None = None,
     prevalence: str | float | None = None,
-    review: Mapping[str, str | float | None] | None = None,
     several: bool = False,
 ) -> Target:
     """Return the objective that was given: the value of each option, None where it was left out.
 
-    `review`: ``review_capacity`` and ``review_cost``.  Where `several` bounds may be given recall is
-    maximised within them; the other ones come first, for they are what limits it.
+    `given` has `OPTIONS` and `OF_REVIEW`.  Where `several` bounds may be given recall is maximised
+    within them; the other ones come first, for they are what limits it.
     """
     named = {name: text for name, text in given.items() if text is not None}
-    asked = {name: text for name, text in (review or {}).items() if text is not None}
     bounded = named.keys() <= _SIGNS.keys()
-    if asked or (named.keys() == {"precision", "recall"} and not several):
-        return _three_way(named, asked, value, prevalence)
+    if named.keys() & {*OF_REVIEW} or (named.keys() == {"precision", "recall"} and not several):
+        return _three_way(named, value, prevalence)
     if not named or (len(named) > 1 and not (several and bounded)):
-        options = ", ".join(f"--{name}" for name in given)
+        options = ", ".join(f"--{name}" for name in OPTIONS)
         seen = " and ".join(f"--{name}" for name in named) or "none"
         more = "; --confidence allows several bounds" if bounded else ""
         raise UsageError(f"give exactly one objective of {options}; got {seen}{more}.")
@@ -216,18 +214,15 @@ def _rows(text: str | float, option: str, least: int = 1) -> Bound:
 
 
 def _three_way(
-    named: Mapping[str, str | float],
-    asked: Mapping[str, str | float],
-    value: str | None,
-    prevalence: str | float | None,
+    named: Mapping[str, str | float], value: str | None, prevalence: str | float | None
 ) -> Target:
     """Return the target of three-way decisions."""
     if value is not None or prevalence is not None:
         raise UsageError(
             "three-way decisions count rows as they are; leave --value and --prevalence out."
         )
-    if "review_cost" in asked:
-        if named.keys() != {"minimize"} or "review_capacity" in asked:
+    if "review_cost" in named:
+        if named.keys() != {"minimize", "review_cost"}:
             raise UsageError(
                 "--review-cost goes with --minimize cost:FP,FN, and with no bound: leave --precision, "
                 "--recall, --review-capacity and other objectives out."
@@ -235,16 +230,19 @@ def _three_way(
         measure, parameters, columns = _parsed(str(named["minimize"]), "--minimize")
         if measure != "cost" or columns:
             raise UsageError("--review-cost goes with --minimize cost:FP,FN, both of them numbers.")
-        cost = decimal_bound(asked["review_cost"], "--review-cost", most=10**9)
+        cost = decimal_bound(named["review_cost"], "--review-cost", most=10**9)
         return Target(REVIEW, review=Review(costs=(*parameters, cost)))
-    if not named or named.keys() - {"precision", "recall"}:
+    others = named.keys() - {"review_capacity"}
+    if not others or others - {"precision", "recall"}:
         raise UsageError(
             "--review-capacity goes with --precision, which binds what is blocked, with --recall, "
             "which binds what is blocked or reviewed, or with both; and with no other objective."
         )
-    bounds = {name: decimal_bound(text, f"--{name}") for name, text in named.items()}
-    if "review_capacity" in asked:
-        bounds["review_capacity"] = _rows(asked["review_capacity"], "--review-capacity", 0)
+    bounds = {
+        name: decimal_bound(text, f"--{name}") for name, text in named.items() if name in others
+    }
+    if "review_capacity" in named:
+        bounds["review_capacity"] = _rows(named["review_capacity"], "--review-capacity", 0)
     return Target(REVIEW, review=Review(bounds))
 
 

@@ -109,8 +109,7 @@ def test_least_review(rows: list[Row], precision: str, recall: str) -> None:
 @given(ROWS, st.sampled_from(["precision", "recall"]), BOUNDS, st.integers(0, 6))
 def test_most_within_a_capacity(rows: list[Row], bounded: str, bound: str, capacity: int) -> None:
     if any(row[2] for row in rows):
-        review = {"review_capacity": str(capacity)}
-        check(rows, read_target({bounded: bound}, review=review))
+        check(rows, read_target({bounded: bound, "review_capacity": str(capacity)}))
 
 
 #: Of some thousand random problems those whose best pair only the search of nested prefixes finds.
@@ -127,11 +126,10 @@ def hard(seed: int) -> tuple[list[Row], Target]:
     table = draw.integers((0, 0, 0, 1), (8, 3, 2, 4), (size, 4)).tolist()
     bounds = draw.choice(["0.2", "0.5", "0.7", "0.9", "1"], 2).tolist()
     given = dict(zip(("precision", "recall"), bounds, strict=True))
-    review = None
     if seed % 3:
         given = {("precision", "recall")[seed % 3 - 1]: bounds[0]}
-        review = {"review_capacity": str(draw.integers(0, 7))}
-    return [(a, b, c, d) for a, b, c, d in table], read_target(given, review=review)
+        given["review_capacity"] = str(draw.integers(0, 7))
+    return [(a, b, c, d) for a, b, c, d in table], read_target(given)
 
 
 @pytest.mark.few(24)
@@ -150,8 +148,8 @@ def test_few_pairs_are_enough(seed: int, pairs: int) -> None:
 @given(ROWS, st.tuples(st.integers(1, 5), st.integers(1, 9), st.integers(0, 5)))
 def test_least_cost(rows: list[Row], costs: tuple[int, int, int]) -> None:
     alarm, miss, review = costs
-    given_cost = {"minimize": f"cost:{alarm},{miss}"}
-    check(rows, read_target(given_cost, review={"review_cost": str(review)}))
+    given_cost = {"minimize": f"cost:{alarm},{miss}", "review_cost": str(review)}
+    check(rows, read_target(given_cost))
 
 
 @pytest.mark.parametrize("bound", ["0.0001", "0.9999"])
