@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, cast
+from copy import copy
+from typing import Any, cast
 
 import typer
 from typer import core
@@ -13,7 +14,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from calibkit.options.option import COLUMNS
-from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded
+from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded, of_run
 
 from . import declare
 from .lines import Budget, Talk
@@ -53,16 +54,16 @@ class Page(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Print the help: what everybody needs, or all there is."""
-        params: list[Any] = self.params
-        shown = [param for param in params if not param.hidden]
+        page: Any = copy(self)
+        page.params = [copy(param) for param in self.params]
+        shown = [param for param in page.params if not param.hidden]
         rare = [] if ctx.meta.get(_ALL) else [param for param in shown if self._is_rare(param)]
-        kept = self.help, [(param, dict(vars(param))) for param in shown]
         if rare:
             # Without most examples, defaults that are told in words, and a panel of the output.
-            before, title, examples = (self.help or "").partition("Examples:")
+            before, title, examples = page.help.partition("Examples:")
             if title:
                 some = [one for one in examples.split("\n\n") if one.strip()][:1]
-                self.help = "\n\n".join([before + title, *some])
+                page.help = "\n\n".join([before + title, *some])
             for param in shown:
                 param.hidden = param in rare
                 if isinstance(getattr(param, "show_default", None), str):
@@ -70,10 +71,7 @@ class Page(TyperCommand):
                 if getattr(param, "rich_help_panel", None) == OUTPUT:
                     param.rich_help_panel = RUN
         declare.load_printer()
-        super().format_help(ctx, formatter)
-        self.help, were = kept
-        for param, own in were:
-            vars(param).update(own)
+        TyperCommand.format_help(page, ctx, formatter)
         if rare:
             more = [
                 f"{ctx.command_path} --help-all shows {len(rare)} more option{'s' * (len(rare) != 1)}"
@@ -109,6 +107,8 @@ class Page(TyperCommand):
 class EveryRun(Talk, Budget, Threaded):
     """What every run takes."""
 
+    #: The first: `Page.get_params` shows it, and no other.
+    help_all: bool = of_run("Show all options and exit.", default=False)
     seed: Seed = 0
 
 
@@ -117,41 +117,25 @@ def _place(param: Any) -> int:
     return 1 + LAST.index(panel) if panel in LAST else -(panel == COLUMNS)
 
 
-def _show_all(ctx: typer.Context, asked: bool) -> None:
+def _show_all(ctx: Any, param: Any, asked: bool) -> None:
     if asked:
         ctx.meta[_ALL] = True
         typer.echo(ctx.get_help(), color=ctx.color)
         raise typer.Exit
 
 
-_Whole = Annotated[
-    bool,
-    typer.Option(
-        "--help-all",
-        callback=_show_all,
-        is_eager=True,
-        rich_help_panel=RUN,
-        help="Show all options and exit.",
-    ),
-]
-
-
 @functools.cache
 def _of_every_run() -> tuple[Any, ...]:
     """Return ``--help-all``, then the options of every run as ones that are read, checked and left."""
     app = typer.Typer(add_completion=False)
-
-    @app.command()
-    def whole(help_all: _Whole = False) -> None:
-        """Have the option."""
-
     declare.add(app, "any", lambda given: None, EveryRun)
-    commands: Any = cast("Any", get_command(app)).commands
-    params = [*commands["whole"].params, *commands["any"].params]
+    params: list[Any] = cast("Any", get_command(app)).params
     for param in params:
         param.expose_value = False
-    for param in params[1:]:
-        param.hidden, param.envvar = True, None
+        if param.name == "help_all":
+            param.is_eager, param.callback = True, _show_all
+        else:
+            param.hidden, param.envvar = True, None
     return tuple(params)
 
 
