@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -16,9 +16,10 @@ from calibkit.runtime.memory import memory_budget, reuse_memory
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.engines.work import ShardOpening
     from calibkit.files.sources import Source
     from calibkit.runtime.memory import Memory
+
+O = TypeVar("O", bound=Opening)  # noqa: E741 (of an opening)
 
 #: How states are named.
 STATE = ".state"
@@ -121,19 +122,16 @@ class Reads(TextOptions):
         """How much memory there is, where the line has an option of it as it says."""
         return memory_budget(getattr(self, "memory", None))
 
-    def opening(self, typed: tuple[str, ...] | None = None) -> ShardOpening:
-        """Return how the files are read by a worker elsewhere; `typed`: see `Dialect`."""
-        from calibkit.engines.work import ShardOpening
-
-        return ShardOpening(self.budget, self.input_format, replace(self.dialect, typed=typed))
+    def opening(self, kind: type[O], typed: tuple[str, ...] | None = None) -> O:
+        """Return how the files are opened, here or by a worker elsewhere; `typed`: see `Dialect`."""
+        return kind(self.budget, self.input_format, replace(self.dialect, typed=typed))
 
     def source(self, paths: Sequence[str], typed: tuple[str, ...] | None = None) -> Source:
         """Return the rows of some files; `typed`: see `calibkit.files.formats.Dialect`."""
         from calibkit.files.sources import open_source
 
         reuse_memory()
-        dialect = replace(self.dialect, typed=typed)
-        return open_source(paths, Opening(self.budget, self.input_format, dialect))
+        return open_source(paths, self.opening(Opening, typed))
 
 
 class Inputs(Reads):

@@ -97,7 +97,7 @@ def _run_far(
     console: Console,
 ) -> None:
     """Apply a model on a cluster: each file becomes another."""
-    from calibkit.engines.work import ApplyTask, apply_on_cluster, shards_of
+    from calibkit.engines.work import ApplyTask, ShardOpening, apply_on_cluster, shards_of
     from calibkit.files.paths import Part, directory_outputs
 
     if not console.per_input or console.output is None:
@@ -109,7 +109,7 @@ def _run_far(
     ]
     console.show_progress()
     made = apply_on_cluster(
-        ApplyTask(model, options, line.opening(typed)),
+        ApplyTask(model, options, line.opening(ShardOpening, typed)),
         shards,
         outputs := directory_outputs(console.output, parts, format=console.output_format),
         str(line.dask),

@@ -136,7 +136,7 @@ def _state_far(
     load: Callable[[], Run[Any, Any]], options: Any, line: StateLine, console: Console
 ) -> State:
     """Return the state of all inputs, made and merged on a cluster."""
-    from calibkit.engines.work import shards_of, state_on_cluster
+    from calibkit.engines.work import ShardOpening, shards_of, state_on_cluster
 
     assert line.dask is not None
     if console.per_input:
@@ -147,7 +147,7 @@ def _state_far(
         load,
         _travelling(options),
         shards,
-        line.opening(),
+        line.opening(ShardOpening),
         line.dask,
         # Rows beside those of the inputs come with each shard: the more shards, the more often.
         divide=not further_files(options),
