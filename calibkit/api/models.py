@@ -105,14 +105,10 @@ def bundle(
     """
     from calibkit.bundles import model as bundles
 
-    pairs = (
-        list(parts.items())
-        if isinstance(parts, Mapping)
-        else [
-            one if isinstance(one, tuple) else (None, one)
-            for one in ([parts] if isinstance(parts, Model | str | PathLike) else parts)
-        ]
-    )
+    several: Any = [parts] if isinstance(parts, Model | str | PathLike) else parts
+    if isinstance(parts, Mapping):
+        several = parts.items()
+    pairs = [one if isinstance(one, tuple) else (None, one) for one in several]
     named = [(name, model_of(one, "parts")) for name, one in pairs]
     model = bundles.bundle(named, tags=tagged(tags or {}, "tags"))
     tell(bundles.misread(model), Options())
