@@ -323,9 +323,8 @@ def plain(value: Any, annotation: Any, info: Any) -> Any:
         return value if low and (info.max is None or value <= info.max) else NOT_PLAIN
     if get_origin(annotation) is Literal:
         known = type(value) is str and value in get_args(annotation)
-    elif get_origin(annotation) is list:
-        known = get_args(annotation) == (str,) and isinstance(value, list | tuple)
-        known = known and all(type(one) is str for one in value)
+    elif annotation == list[str]:
+        known = isinstance(value, list | tuple) and all(type(one) is str for one in value)
         value = list(value) if known else value
     else:
         known = annotation is str and type(value) is str
