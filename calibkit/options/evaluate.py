@@ -83,7 +83,23 @@ class Intervals(Options):
         return self.confidence if self.intervals else None
 
 
-class EvaluateOptions(shared.JudgedClasses, Intervals):
+class Scored(Options):
+    """Scores, one or several."""
+
+    scores: Names | None = named_column(
+        "Column with the score of the positive class; may be repeated.",
+        flags=("--score",),
+        shown="score",
+        many="commas",
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scores, each once."""
+        return tuple(dict.fromkeys(listed(self.scores or "score")))
+
+
+class EvaluateOptions(Scored, shared.JudgedClasses, Intervals):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -100,12 +116,6 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
       calibkit evaluate votes.parquet --probs 'prob_*' --counts 'count_*' -o metrics.json
     """
 
-    scores: Names | None = named_column(
-        "Column with the score of the positive class; may be repeated.",
-        flags=("--score",),
-        shown="score",
-        many="commas",
-    )
     baseline: str | None = named_column(
         "The score that the others are compared with.", shown="the first score"
     )
@@ -261,7 +271,7 @@ class EvaluateOptions(shared.JudgedClasses, Intervals):
     def ranked(self) -> tuple[str, ...]:
         """The score columns, the baseline first."""
         first = [self.baseline] if self.baseline and not self.patterns else []
-        return tuple(dict.fromkeys([*first, *listed(self.scores or "score")]))
+        return tuple(dict.fromkeys([*first, *self.names]))
 
     @property
     def patterns(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from calibkit.errors import UsageError
 from calibkit.models.scales import measure
 from calibkit.options import evaluate as own
 from calibkit.options import shared
-from calibkit.options.evaluate import EvaluateOptions, Intervals
+from calibkit.options.evaluate import EvaluateOptions, Intervals, Scored
 from calibkit.options.option import Options, listed, option
 
 if TYPE_CHECKING:
@@ -141,17 +141,6 @@ class PlotOptions(Options):
             (one if isinstance(one, str) else f"{one.kind} {place}" if several else one.kind, one)
             for place, one in enumerate(models, 1)
         ]
-
-
-class Scored(Options):
-    """Scores, one or several."""
-
-    scores: Annotated[shared.Names | None, EvaluateOptions] = None
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The scores, each once."""
-        return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
 class JudgedPlot(Intervals, PlotOptions):
