@@ -17,7 +17,7 @@ from typing import Any
 from calibkit.errors import CalibkitError, ResourceError, UsageError, nearest
 from calibkit.models.page import printable
 
-INTERRUPTED, TERMINATED, BROKEN_PIPE = 130, 143, 141
+BROKEN_PIPE = 141
 
 #: Faults of the name given, not of the machine.
 _NAME_FAULTS = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
@@ -42,6 +42,10 @@ _STREAMS = ((0, "stdin", os.O_WRONLY), (1, "stdout", os.O_RDONLY), (2, "stderr",
 
 class Terminated(BaseException):
     """SIGTERM or SIGHUP arrived: unwinds the run, so that temporary files are removed."""
+
+
+#: What unwinds a run, and the signal that it stands for: the exit code is 128 and its number.
+_SIGNALS = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}
 
 
 class InternalError(CalibkitError):
@@ -84,7 +88,7 @@ def _unwind(signum: int, frame: FrameType | None) -> None:
 
 
 def _send_again(dropped: sys.UnraisableHookArgs) -> None:
-    number = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}.get(dropped.exc_type)
+    number = _SIGNALS.get(dropped.exc_type)
     if number is None:
         if not _ARRIVED:
             sys.__unraisablehook__(dropped)
@@ -109,10 +113,10 @@ def report(error: BaseException, arguments: list[str]) -> int:
         return BROKEN_PIPE
     # Python makes a RuntimeError of what comes while a class is made, polars one of its own.
     told = _ARRIVED[-1] if _ARRIVED else type(error)
-    if told is KeyboardInterrupt:
-        return _say("Interrupted; nothing half written is left.", INTERRUPTED)
-    if told is Terminated:
-        return _say("Terminated; nothing half written is left.", TERMINATED)
+    if told in _SIGNALS:
+        word = "Interrupted" if told is KeyboardInterrupt else "Terminated"
+        _write(f"{word}; nothing half written is left.\n", sys.stderr)
+        return 128 + _SIGNALS[told]
     failure = as_failure(error)
     if isinstance(failure, InternalError) and {"-v", "--verbose"} & set(arguments):
         traceback.print_exception(error)
@@ -219,11 +223,6 @@ def _usage_message(error: BaseException) -> str:
     if context is not None:
         text += f" Try '{context.command_path} --help'."
     return " ".join(text.split())
-
-
-def _say(text: str, code: int) -> int:
-    _write(text + "\n", sys.stderr)
-    return code
 
 
 def _write(text: str, stream: Any) -> None:
