@@ -314,8 +314,6 @@ def _coerce(value: Any, param: Any, ctx: Any) -> Any:
 
 def plain(value: Any, annotation: Any, info: Any) -> Any:
     """Return a value as its annotation declares it, `NOT_PLAIN` where that needs a check."""
-    if getattr(info, "parser", None) is not None:
-        return NOT_PLAIN
     if annotation in (int, float):
         if type(value) is str and (WHOLE if annotation is int else NUMBER).fullmatch(value):
             value = annotation(value)

@@ -220,7 +220,6 @@ def test_other_values_are_left_to_typer() -> None:
         assert plain(value, annotation, OptionInfo()) is NOT_PLAIN, value
     taken = [plain(value, int, OptionInfo(min=0, max=9)) for value in ("9", "10", "-1")]
     assert taken == [9, NOT_PLAIN, NOT_PLAIN]
-    assert plain("text", str, OptionInfo(parser=str.upper)) is NOT_PLAIN
 
 
 def test_a_small_run_loads_no_validator() -> None:
