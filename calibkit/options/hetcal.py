@@ -95,8 +95,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
         shown="0 to 10,000 by cross-validation",
     )
     precalibrate: Literal["platt", "auto", "none"] = of_maps(
-        "The map applied to all scores first; auto: chosen on held-out rows.",
-        default="platt",
+        "The map applied to all scores first; auto: chosen on held-out rows.", default="platt"
     )
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0

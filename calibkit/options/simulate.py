@@ -60,10 +60,7 @@ class SimulateOptions(Options):
         read=_keep,
     )
     seed: int = of_seed(
-        "Random seed: same seed, same result.",
-        default=0,
-        most=2**64 - 1,
-        env="CALIBKIT_SEED",
+        "Random seed: same seed, same result.", default=0, most=2**64 - 1, env="CALIBKIT_SEED"
     )
 
 
@@ -83,10 +80,7 @@ class PosteriorOptions(SimulateOptions):
     """
 
     true_prior: tuple[float, float] = of_truth(
-        "The true positivity is drawn from Beta(B1, B0).",
-        "B1,B0",
-        default=(0.5, 1.5),
-        read=_pair,
+        "The true positivity is drawn from Beta(B1, B0).", "B1,B0", default=(0.5, 1.5), read=_pair
     )
     evidence: tuple[int, int] = of_truth(
         "Training rows near a row: log-uniform over the whole numbers from MIN to MAX.",

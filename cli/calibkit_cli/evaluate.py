@@ -41,8 +41,7 @@ class EvaluateLine(StateLine, Gated):
         "FILE",
     )
     report: str | None = of_output(
-        "An HTML report of all figures, pictures and the boundary, in one file.",
-        "FILE.html",
+        "An HTML report of all figures, pictures and the boundary, in one file.", "FILE.html"
     )
 
     @property
