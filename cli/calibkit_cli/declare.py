@@ -178,9 +178,8 @@ def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None
         for option, value in known
         if option.metavar in _WRITTEN and option.group == OUTPUT and value != "-"
     ]
-    written = {_identity(output): output for output in outputs if not os.path.isdir(output)}  # noqa: PTH112
-    written |= {_identity(1): "standard output"}
-    written.pop(None, None)
+    written = {_identity(output): output for output in outputs} | {_identity(1): "standard output"}
+    written.pop(None, None)  # folders, and what is no file yet
     folders = [output for output in outputs if os.path.isdir(output)]  # noqa: PTH112
     if not written and not folders:
         return
