@@ -53,11 +53,6 @@ def several(kinds: Mapping[str, type[Options]]) -> Callable[[Callable[..., None]
 
         def register(app: typer.Typer, name: str) -> None:
             own = typer.Typer(cls=Listing, no_args_is_help=True, rich_markup_mode="rich")
-
-            @own.callback()
-            def _kinds() -> None:
-                """Keep the name of the kind on the command line, however many kinds there are."""
-
             for called, kind in kinds.items():
                 add(own, called, run, kind, line)
             app.add_typer(own, name=name, help=_help(every))
