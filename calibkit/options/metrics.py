@@ -7,6 +7,7 @@ To add a metric: its function in `calibkit.measures` (of decisions: its entry in
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -98,8 +99,9 @@ MEANINGS: Final[dict[str, str]] = {
     **OF_VOTES,
 }
 
-#: Metrics that take a bound, by the options of their names.
+#: Metrics that take a bound, by the options of their names, and how one is read.
 WITH_BOUND: Final = ("recall_at_precision", "precision_at_recall")
+_bound = partial(above_zero, expected="more than 0, at most 1")
 
 
 def stem(metric: str) -> str:
@@ -211,7 +213,3 @@ def _shown(name: str) -> str:
     if name in MEASURES and MEASURES[name].parameters:
         return f"{name}:{','.join(MEASURES[name].parameters)}"
     return f"{name}:J" if name in OF_CELLS else name
-
-
-def _bound(text: str, name: str) -> Bound:
-    return above_zero(text, name, "more than 0, at most 1")

@@ -77,13 +77,10 @@ class DriftOptions(OfModel, shared.Labelled, shared.Threaded):
 
 
 of_promises = partial(option, group="Promises")
+of_rates = partial(of_promises, shown="the model's own bound", read=inside)
 
 #: The largest weight that can be declared: with more no row says anything.
 MOST_WEIGHT: Final = 1e12
-
-
-def _promise(metavar: str, text: str) -> Any:
-    return of_promises(text, metavar, shown="the model's own bound", read=inside)
 
 
 class WatchOptions(OfModel, shared.Labelled):
@@ -107,9 +104,9 @@ class WatchOptions(OfModel, shared.Labelled):
     state: Annotated[
         str, shared.of_output("File of the counts so far: read if it exists, then written.", "FILE")
     ]
-    precision: Any = _promise("P", "Each night's precision is at least this.")
-    recall: Any = _promise("R", "Each night's recall is at least this.")
-    fpr: Any = _promise("A", "Each night's false positive rate is at most this.")
+    precision: Any = of_rates("Each night's precision is at least this.", "P")
+    recall: Any = of_rates("Each night's recall is at least this.", "R")
+    fpr: Any = of_rates("Each night's false positive rate is at most this.", "A")
     calibration: bool = of_promises(
         "Also test that each score is the probability of a positive.", default=False
     )
