@@ -232,14 +232,14 @@ def _three_way(
             raise UsageError("--review-cost goes with --minimize cost:FP,FN, both of them numbers.")
         cost = decimal_bound(named["review_cost"], "--review-cost", most=10**9)
         return Target(REVIEW, review=Review(costs=(*parameters, cost)))
-    others = named.keys() - {"review_capacity"}
-    if not others or others - {"precision", "recall"}:
+    rates = named.keys() - {"review_capacity"}
+    if not rates or rates - {"precision", "recall"}:
         raise UsageError(
             "--review-capacity goes with --precision, which binds what is blocked, with --recall, "
             "which binds what is blocked or reviewed, or with both; and with no other objective."
         )
     bounds = {
-        name: decimal_bound(text, f"--{name}") for name, text in named.items() if name in others
+        name: decimal_bound(text, f"--{name}") for name, text in named.items() if name in rates
     }
     if "review_capacity" in named:
         bounds["review_capacity"] = _rows(named["review_capacity"], "--review-capacity", 0)
