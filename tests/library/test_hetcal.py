@@ -318,6 +318,18 @@ def test_folds_go_forward_in_time(partition: str) -> None:
     assert checked.calibrated < checked.pooled
 
 
+@pytest.mark.parametrize("partition", ["boosted", "sequential"])
+def test_later_labels_do_not_change_how_a_block_of_time_is_judged(partition: str) -> None:
+    frame = sample(1200).with_columns(day=pl.int_range(pl.len()) // 100)
+    options, losses = HetcalOptions(partition=partition, time="day", trees=3), []
+    for after in (99, 7):
+        label = (pl.col("label") == 1) ^ (pl.col("day") > after)
+        rows = read(frame.with_columns(label), time="day")
+        booster = in_turn.Booster(rows, options, rows.folds)
+        losses.append(booster.run(3, 1, 2).losses)
+    assert losses[0] == losses[1]
+
+
 def test_a_gain_within_luck_is_worth_nothing() -> None:
     mass = 10_000.0
     gains = np.array([0.0, 0.003, 0.0031, 0.1, -0.01])

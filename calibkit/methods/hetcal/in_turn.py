@@ -80,10 +80,10 @@ class Booster:
         """
         rows, options = self.rows, self.options
         score, weight = rows.made(lambda own: rows.score[own]), rows.weight
-        held = None
+        held = used = None
         if self.folds is not None and part is not None:
-            held = self.folds.held(part)
-            weight = rows.learning(self.folds.used(part)).weight
+            held, used = self.folds.held(part), self.folds.used(part)
+            weight = rows.learning(used).weight
             aside = rows.learning(held).weight
         payload = rows.arrays.empty((rows.count, 3), self.dtype)
         made = Steps(score if held is None else rows.made(lambda own: rows.score[own]))
@@ -98,8 +98,7 @@ class Booster:
             tree, ends = grower.grow(None, self._subset(number))
             if len(tree.nodes) == 1:
                 break
-            used, sums = None if held is None else ~held, np.concatenate(grower.totals)
-            maps = self._maps(tree, ends, score, sums, used)
+            maps = self._maps(tree, ends, score, np.concatenate(grower.totals), used)
             lines = [(maps.lines,)] * len(blocks)
             each_block(kernels.move_scores, (score, ends), blocks, threads, lines, pool)
             made.parts.append((tree, maps))
