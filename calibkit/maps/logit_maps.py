@@ -255,6 +255,26 @@ class LogitMap(Struct, frozen=True, kw_only=True):
         """Return the class probabilities of rows of logits."""
         return softmax(mapped_logits(logits, self.weights, self.intercept))
 
+    def warnings(self, option: str) -> tuple[str, ...]:
+        """Return what users should be told of the fit; `option` has the penalties."""
+        if self.method == "temperature":
+            beta = float(self.weights[0])
+            if beta == 0.0:
+                return (
+                    "the logits say nothing about the classes: the best temperature is infinite",
+                )
+            if beta == MOST_INVERSE:
+                return (
+                    "the most probable class is always right: the best temperature is 0; stopped at "
+                    f"{1 / beta:g}",
+                )
+        if not self.ended.converged:
+            return (
+                f"{self.method} scaling did not converge (gradient {self.ended.gradient:.1e} after "
+                f"{self.ended.iterations} steps): give a larger {option}",
+            )
+        return ()
+
     def stored(self) -> LogitMapModel:
         """Return the map as a model holds it."""
         made = LogitMapModel(method=self.method, loss=self.loss)

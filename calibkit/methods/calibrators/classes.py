@@ -12,7 +12,6 @@ from calibkit.arrays import Floats, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
-from calibkit.maps.lines import MOST_INVERSE
 from calibkit.maps.logit_maps import (
     LogitMap,
     StoredRows,
@@ -77,7 +76,7 @@ def fit(
             **fitted.ended.told,
         ),
     )
-    return Fitted(model, (*rows.warnings, *_warnings(fitted)))
+    return Fitted(model, (*rows.warnings, *fitted.warnings("--regularization")))
 
 
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
@@ -113,25 +112,6 @@ def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> floa
         class_targets(predict(rows.logits[block]), rows.counts[block]) for block in rows.blocks
     )
     return float(np.cumsum(losses(added_bin_sums(targets, len(rows.classes))).squared)[-1])
-
-
-def _warnings(fitted: LogitMap) -> tuple[str, ...]:
-    if fitted.method == "temperature":
-        beta = float(fitted.weights[0])
-        if beta == 0.0:
-            return ("the logits say nothing about the classes: the best temperature is infinite",)
-        if beta == MOST_INVERSE:
-            return (
-                "the most probable class is always right: the best temperature is 0; stopped at "
-                f"{1 / beta:g}",
-            )
-    ended = fitted.ended
-    if not ended.converged:
-        return (
-            f"the fit did not converge (gradient {ended.gradient:.1e} after {ended.iterations} "
-            "steps): give a larger --regularization",
-        )
-    return ()
 
 
 def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, list[Candidate]]:

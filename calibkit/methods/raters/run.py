@@ -191,7 +191,8 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
             disagreement_loss_before=_loss(rows, before) if several else None,
         ),
     )
-    return Fitted(model, (*rows.warnings, *_warnings(model.fit)))
+    of_map = () if mapped is None else mapped.warnings("--map-regularization")
+    return Fitted(model, (*rows.warnings, *of_map, *_warnings(model.fit)))
 
 
 def _judging(rows: StoredRows) -> Iterator[tuple[slice, Bools, Floats]]:
