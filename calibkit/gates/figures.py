@@ -34,6 +34,7 @@ from msgspec.structs import asdict
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.paths import read_bytes
 from calibkit.models.model import Shown, decode, decode_object
+from calibkit.numerics.bounds import is_decimal
 
 #: What may follow a metric's name after a dot.
 PARTS = ("low", "high", "delta")
@@ -45,7 +46,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
 }
 
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
 _QUOTES = re.compile(r'"((?:[^"]|"")*)"')
 _SPECIAL = re.compile(r'[/<>"*]|^=')
 
@@ -140,7 +140,7 @@ def parse(text: str) -> Expression:
         side = "right" if before else "left"
         raise _refuse(text, f"nothing is to the {side} of {comparison}")
     left = _address(before, quotes, text)
-    if _NUMBER.fullmatch(after):
+    if is_decimal(after):
         if abs(float(after)) == float("inf"):
             raise _refuse(text, f"{after} is beyond the range of numbers")
         return Expression(left, comparison, float(after) + 0.0)  # -0 is 0
@@ -177,17 +177,6 @@ Result = Shown | Mapping[str, Any] | str | os.PathLike[str]
 
 #: The slice meant where none is named.
 _ALL = Segment(("all",))
-
-
-class Found(Struct, frozen=True):
-    """A number that an address means; None where it is not defined."""
-
-    place: Place
-    part: str
-    value: Value
-
-    def __str__(self) -> str:
-        return address_text(self.place, self.part)
 
 
 class Outcome(Struct, frozen=True):
@@ -246,16 +235,18 @@ class Figures(Struct, frozen=True, dict=True):
             if f"{score}-{baseline}" in self.pairs
         }
 
-    def find(self, address: Address, left: Place | None = None) -> list[Found]:
-        """Return what an address means, to the right of a comparison with the place `left`."""
-        found, part = [], address.part
+    def find(self, address: Address, left: Place | None = None) -> dict[Place, Value]:
+        """Return what an address means, to the right of a comparison with the place `left`.
+
+        A number is None where it is not defined.
+        """
+        found, part = dict[Place, Value](), address.part
         patterns = list(self._patterns(address.segments, left))
         for place, parts in self.table.items():
-            if any(self._meant(place, pattern, part) for pattern in patterns):
-                if part in parts:
-                    found.append(Found(place, part, parts[part]))
-                elif self.kind == "metrics" and part in ("low", "high"):
-                    found.append(Found(place, part, None))  # a metric without an interval
+            # A metric without an interval has ends that are not defined.
+            known = part in parts or (self.kind == "metrics" and part in ("low", "high"))
+            if known and any(self._meant(place, pattern, part) for pattern in patterns):
+                found[place] = parts.get(part)
         if not found and left is not None and self.named:
             return self.find(address)
         return found
@@ -315,17 +306,19 @@ def judge(found: Figures, expression: Expression) -> list[Outcome]:
     """Return what becomes of an expression at each place it means; none if there is no such."""
     right, compare = expression.right, COMPARISONS[expression.comparison]
     outcomes, any_right = list[Outcome](), not isinstance(right, Address)
-    for left in found.find(expression.left):
-        rights: list[tuple[str | None, Value]]
+    for place, value in found.find(expression.left).items():
+        rights: dict[str | None, Value]
         if isinstance(right, Address):
-            bounds = found.find(right, left.place)
+            bounds = found.find(right, place)
             any_right |= bool(bounds)
-            rights = [(str(bound), bound.value) for bound in bounds] or [(str(right), None)]
+            rights = {address_text(own, right.part): bound for own, bound in bounds.items()}
+            rights = rights or {str(right): None}
         else:
-            rights = [(None, right)]
-        for name, bound in rights:
-            failed = left.value is None or bound is None or compare(left.value, bound)
-            sides = str(left), left.value, expression.comparison, name, bound
+            rights = {None: right}
+        for name, bound in rights.items():
+            failed = value is None or bound is None or compare(value, bound)
+            left = address_text(place, expression.left.part)
+            sides = left, value, expression.comparison, name, bound
             outcomes.append(Outcome(str(expression), *sides, failed))
     return outcomes if any_right else []
 

@@ -129,7 +129,8 @@ def test_bad_grammar(text: str, why: str) -> None:
 
 def found(text: str, content: dict[str, Any] | None = None) -> list[tuple[str, float | None]]:
     left = parse(f"{text} < 0").left
-    return [(str(one), one.value) for one in figures(content or METRICS).find(left)]
+    means = figures(content or METRICS).find(left)
+    return [(address_text(place, left.part), value) for place, value in means.items()]
 
 
 def test_addresses_of_metrics() -> None:
