@@ -163,11 +163,8 @@ def _weights(findings: Findings) -> None:
             findings.add("note", "weights", said, column.name, light)
             if findings.label is not None:
                 heavy = findings.label[values.placed(array) > 0]
-                every, counted = (
-                    sum(bool((own == label).any()) for label in (0, 1))
-                    for own in (findings.label, heavy)
-                )
-                if counted < every == 2:
+                every, counted = (np.isin((0, 1), own).all() for own in (findings.label, heavy))
+                if every and not counted:
                     said = "the rows that count are of one class: both are needed"
                     findings.add("error", "classes", said, column.name)
         share = 1.0 / float((array / array.max()).sum())
@@ -210,18 +207,14 @@ def _one_class(findings: Findings, values: Values, level: str, why: str) -> None
     if findings.label is None:
         return
     label = pl.Series("label", findings.label[values.present], nan_to_null=True)
-    rates = (
-        pl.DataFrame({"value": values.column, "label": label})
-        .drop_nulls()
-        .group_by("value")
-        .agg(pl.col("label").min().alias("least"), pl.col("label").max().alias("most"))
-    )
-    alone = rates.filter(pl.col("least") == pl.col("most"))["value"]
+    rows = pl.DataFrame({"value": values.column, "label": label}).drop_nulls()
+    classes = rows.group_by("value").n_unique()
+    alone = classes.filter(pl.col("label") == 1)["value"]
     if not alone.len():
         return
     named = sorted(segment_names(alone), key=patterns.natural_key)
     shown = ", ".join(named[:_NAMED]) + (", …" if len(named) > _NAMED else "")
-    said = f"{alone.len()} of {rates.height} values have rows of one class only ({shown}); {why}"
+    said = f"{alone.len()} of {classes.height} values have rows of one class only ({shown}); {why}"
     findings.add(level, "classes", said, values.column.name)
 
 
