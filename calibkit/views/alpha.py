@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page
-from calibkit.views.answer import SHOWN, some_lines
+from calibkit.views.answer import some_lines
 
 if TYPE_CHECKING:
     from calibkit.maps.model import LogitMapModel
@@ -72,9 +72,8 @@ def view(model: AlphaModel, page: Page) -> None:
             names = [f"ln probability of {name}" for name in model.classes]
         pairs = sorted(zip(names, model.weights, strict=True), key=lambda pair: -abs(pair[1]))
         page.say("")
-        most = page.shown(SHOWN, _on_screen(model))
-        rows = [("intercept", model.intercept), *pairs]
-        page.first(most + 1, ["feature", "weight in ln alpha0"], rows, "smaller weights")
+        most, rows = _on_screen(model) + 1, [("intercept", model.intercept), *pairs]
+        page.first(most, ["feature", "weight in ln alpha0"], rows, "smaller weights")
     if model.disagreement_map is not None:
         steps = model.disagreement_map
         table = [*zip(steps.knots, steps.values, strict=True)]
@@ -105,4 +104,4 @@ def logit_map_view(
     own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
     rows = [*zip(classes, own, intercept, strict=True)]
     header = ["class", "weight of its own logit", "intercept"]
-    page.first(page.shown(SHOWN, on_screen), header, rows, "more classes")
+    page.first(on_screen, header, rows, "more classes")

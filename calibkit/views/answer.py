@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from calibkit.methods.boundary.result.model import BoundaryModel
     from calibkit.methods.boundary.result.parts import Certificate, CrossValidated, TestFigures
 
-#: Lines of a table that are shown in short.
-SHOWN = 20
-
 #: The figures of a table.
 RATES = ("selected", "precision", "recall", "false_positive_rate")
 
@@ -98,13 +95,12 @@ def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[ob
 def some_lines(
     header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
 ) -> None:
-    """Print a table: on one screen lines from first to last, else the first ones."""
+    """Print a table: on one screen `most` of its lines, from first to last."""
+    some = spread(table, page.shown(len(table), most))
     page.say("")
-    if page.shown(len(table), most) < len(table):
-        page.table(header, spread(table, most))
+    page.table(header, some)
+    if len(some) < len(table):
         page.say(f"Some of {len(table):,} {what}; --all shows more.")
-        return
-    page.first(SHOWN, header, table, "more steps" if what == "steps" else "more")
 
 
 def _chance(model: BoundaryModel, level: int) -> str:
@@ -168,8 +164,7 @@ def rule(model: BoundaryModel) -> str:
     if len(rules) != 1:
         return "Flag rows by level."
     (which,) = rules
-    known = {"never": "Flag no row.", "always": "Flag every row."}
-    return known.get(which, f"Flag rows with {which}.")
+    return "Flag every row." if which == "always" else f"Flag rows with {which}."
 
 
 def figure_name(model: BoundaryModel) -> str:
