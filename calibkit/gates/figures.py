@@ -274,11 +274,11 @@ class Figures(Struct, frozen=True, dict=True):
     def _meant(self, place: Place, pattern: tuple[Segment, ...], part: str) -> bool:
         if len(place) != len(pattern):
             return False
-        if place[0] in self.pairs and part != "delta" and pattern[0].wild and self.named:
+        if place[0] in self.pairs and part != "delta" and pattern[0].wild:
             return False  # differences are no scores
         if all(segment.matches(name) for segment, name in zip(pattern, place, strict=True)):
             return True
-        score = self.judged.get(place[0]) if part == "delta" and self.named else None
+        score = self.judged.get(place[0]) if part == "delta" else None
         return score is not None and self._meant((score, *place[1:]), pattern, "")
 
 
@@ -287,7 +287,7 @@ def figures(content: Mapping[str, Any]) -> Figures:
     if "kind" not in content and isinstance(content.get("metrics"), dict):
         return Figures("metrics", _metric_table(content), named=True)
     leaves = list(_leaves(content))
-    if leaves and all(path[-1] in ("a", "b", "delta") for path, _ in leaves):
+    if leaves and all(path[1:] and path[-1] in ("a", "b", "delta") for path, _ in leaves):
         sides: dict[Place, dict[str, Value]] = {}
         for path, value in leaves:
             part = "" if path[-1] == "b" else path[-1]

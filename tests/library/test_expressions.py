@@ -243,6 +243,10 @@ def test_differences_are_of_numbers_that_have_one() -> None:
     assert {name: one["delta"] for name, one in sides.items()} == {"a": None, "b": None, "c": 2}
 
 
+def test_sides_without_a_place_are_numbers_like_others() -> None:
+    assert found("b", {"a": 1, "b": 2, "delta": 1}) == [("b", 2)]
+
+
 @given(
     st.dictionaries(nasty, st.one_of(st.none(), st.floats(-5, 5)), max_size=4),
     st.sampled_from(sorted(COMPARISONS)),
