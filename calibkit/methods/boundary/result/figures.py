@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from calibkit.arrays import Bools, Floats, Int64s
+from calibkit.arrays import Floats, Int64s
 from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
 from calibkit.methods.boundary.application import group_codes, probabilities, reviewed, spread_of
@@ -79,6 +79,10 @@ class Validation(NamedTuple):
     figures: parts.CrossValidated
     folds: tuple[Judged, ...]
     found: dict[int, Found]
+
+    def on(self, dealt: Tally) -> list[tuple[Tally, Found]]:
+        """Return each fold of rows that were dealt alike, with the boundary that left it out."""
+        return [(dealt.where(dealt.part == k), own) for k, own in sorted(self.found.items())]
 
     def of_some(self, tally: Tally) -> Validation:
         """Return the same, saying that it is of these rows, which were drawn from all."""
@@ -247,55 +251,45 @@ def judge_segments(
     goal: Goal,
     tally: Tally,
     found: Found,
-    dealt: Tally | None,
-    checked: Validation | None,
+    folds: Sequence[tuple[Tally, Found]],
 ) -> list[parts.SegmentFit]:
     """Return the figures of each segment.
 
     `stack`: the segments; `goal`: that of all rows; `tally`, `found`: the fitting rows and the
-    boundary on them; `dealt`, `checked`: the rows dealt to folds, and the cross-validation on them;
-    None without.
+    boundary on them; `folds`: see `Validation.on`, empty without cross-validation.
     """
 
-    def goal_of(part: Tally) -> Goal:  # reweighted by the weights of all rows, not by its own
-        return goal.of(replace(tally_totals(part), classes=goal.totals.classes))
+    def seen(part: Tally, boundary: Found, levels: slice) -> tuple[Goal, Sequence[float]]:
+        """Return the goal of a segment's rows, and what a boundary selects of them."""
+        own = part.where((part.level >= levels.start) & (part.level < levels.stop))
+        # Reweighted by the weights of all rows, not by its own.
+        own_totals = replace(tally_totals(own), classes=goal.totals.classes)
+        return goal.of(own_totals), held_out(own, -1, boundary)
 
-    fits = []
-    for places in map(stack.places, range(len(stack.names))):
-        inside, unit = tally.where(_within(tally, places)), tally.unit
-        own_goal = goal_of(inside)
+    fits, unit = [], tally.unit
+    for levels in map(stack.places, range(len(stack.names))):
+        own_goal, counts = seen(tally, found, levels)
         totals = own_goal.totals
         rows, positives = totals.classes.rows(totals.rows, totals.positives)
         fit = parts.SegmentFit(
             rows=unit.amount(rows),
             positives=unit.amount(positives),
-            in_sample=figures(own_goal, unit, held_out(inside, -1, found)),
+            in_sample=figures(own_goal, unit, counts),
         )
-        if dealt is not None and checked is not None:
-            own, pooled, values = dealt.where(_within(dealt, places)), np.zeros(5), []
-            for fold, boundary in sorted(checked.found.items()):
-                counted = held_out(own, fold, boundary)
-                pooled += counted
-                values.append(goal_of(own.where(own.part == fold)).value(*counted))
-            error, folds = standard_error(values), len(checked.found)
-            fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, folds)
+        if folds:
+            judged = [seen(*fold, levels) for fold in folds]
+            error = standard_error(each.value(*counted) for each, counted in judged)
+            pooled: Floats = np.sum([counted for _, counted in judged], axis=0, dtype=np.float64)
+            fit.cross_validated = pooled_figures(own_goal, pooled.tolist(), error, len(folds))
         fits.append(fit)
     return fits
 
 
-def _within(tally: Tally, levels: slice) -> Bools:
-    """Return which entries lie in some levels."""
-    return (tally.level >= levels.start) & (tally.level < levels.stop)
-
-
 def gap_seen(
-    goal: gap.WithinGap, tally: Tally, found: Found, dealt: Tally | None, checked: Validation | None
+    goal: gap.WithinGap, tally: Tally, found: Found, folds: Sequence[tuple[Tally, Found]]
 ) -> parts.GapFigures:
     """Return how far segments lie apart, and what the objective is within other gaps."""
-    checks = None
-    if dealt is not None and checked is not None:
-        folds = [_by_segment(goal, dealt, boundary, k) for k, boundary in checked.found.items()]
-        checks = goal.gap(*np.sum(folds, axis=0))
+    counted = [_by_segment(goal, *fold) for fold in folds]
     free = METHODS["exact"].find(tally, goal.alone)
     widest = goal.gap(*_by_segment(goal, tally, free))
     prices = []
@@ -310,16 +304,14 @@ def gap_seen(
         prices.append(parts.Price(max_gap=widest, objective_value=goal.value(*free.counts)))
     return parts.GapFigures(
         in_sample=goal.gap(*_by_segment(goal, tally, found)),
-        cross_validated=checks,
+        cross_validated=goal.gap(*np.sum(counted, axis=0)) if counted else None,
         without_limit=widest,
         prices=prices,
     )
 
 
-def _by_segment(goal: gap.WithinGap, tally: Tally, found: Found, part: int = -1) -> Int64s:
+def _by_segment(goal: gap.WithinGap, tally: Tally, found: Found) -> Int64s:
     """Return rows, positives, selected rows and true positives of each segment, one row each."""
-    if part >= 0:
-        tally = tally.where(tally.part == part)
     with np.errstate(invalid="ignore"):
         taken = tally.where(tally.score >= found.thresholds[tally.level])
     counts = np.hstack([own.level_totals[:, 1:] for own in (tally, taken)])

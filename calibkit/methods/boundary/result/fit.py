@@ -115,9 +115,12 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
         raise OverCapacityError(summary, *map(tally.unit.amount, (found.reviewed, floor)))
-    dealt = deal() if folds else None
-    if dealt is not None:
+    of_folds: list[tuple[Tally, Found]] = []
+    if folds:
+        dealt = deal()
         checked = figures.cross_validate(dealt, planned, goal)
+        if summary.stack is not None and options.time is None:
+            of_folds = checked.on(dealt)
     summary, found = flatten(summary, found)
     fit = seen_in_sample(summary, found, goal, single())
     fit.optimal_in_sample = planned.method.mix is not None or (
@@ -128,10 +131,9 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
         fit.resolution = resolution
     segments: list[parts.SegmentFit] = []
     if summary.stack is not None:
-        judged_on = None if options.time is not None else dealt
-        segments = figures.judge_segments(summary.stack, goal, tally, found, judged_on, checked)
+        segments = figures.judge_segments(summary.stack, goal, tally, found, of_folds)
         if isinstance(goal, WithinGap):
-            fit.gap = figures.gap_seen(goal, tally, found, judged_on, checked)
+            fit.gap = figures.gap_seen(goal, tally, found, of_folds)
     model = describe(summary, found, fit, segments)
     return FittedBoundary(
         model=model,
