@@ -222,9 +222,8 @@ class Findings:
         self, level: str, check: str, values: Values, offends: Bools, problem: str, advice: str = ""
     ) -> None:
         """Add a finding about the rows that offend, if there are any."""
-        if offends.any():
-            refuse = values.where.refuse
-            self.attempt(level, check, lambda: refuse(values.column, offends, problem, advice))
+        refuse, column = values.where.check, values.column
+        self.attempt(level, check, lambda: refuse(column, offends, problem, advice))
 
     def of(self, role: str) -> Iterator[Values]:
         """Yield the columns of a role that have a value; rows without text are never left out."""
