@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 #: A threshold in JSON: a score, "-inf" (always), "inf" (only infinite scores), null (never).
 Threshold = float | str | None
-#: The thresholds that JSON has no number for.
-_NAMED = {"-inf": -math.inf, "inf": math.inf}
 
 
 def threshold_value(threshold: Threshold) -> float:
@@ -30,11 +28,9 @@ def threshold_value(threshold: Threshold) -> float:
     """
     if threshold is None:
         return math.nan
-    if isinstance(threshold, str):
-        if threshold not in _NAMED:
-            raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {threshold!r}')
-        return _NAMED[threshold]
-    return threshold
+    if isinstance(threshold, str) and threshold not in ("-inf", "inf"):
+        raise ModelError(f'a threshold is a number, null, "-inf" or "inf", not {threshold!r}')
+    return float(threshold)
 
 
 def threshold_values(thresholds: Sequence[Threshold]) -> Floats:
@@ -48,9 +44,7 @@ def threshold_json(value: float) -> Threshold:
     """Return a float threshold as it stands in the model."""
     if math.isnan(value):
         return None
-    if math.isinf(value):
-        return "-inf" if value < 0 else "inf"
-    return float(value)
+    return str(float(value)) if math.isinf(value) else float(value)
 
 
 class Part(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
