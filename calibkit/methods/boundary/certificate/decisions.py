@@ -109,6 +109,12 @@ def alike(
     return np.column_stack([own[np.arange(best.size), best] - 1 for own in places])
 
 
+def rates_of(hits: Floats, trials: Floats) -> tuple[Floats, Floats]:
+    """Return the rates of hits that are expected, and their standard errors, which are never 0."""
+    rates = np.clip(hits / trials, 0.0, 1.0)
+    return rates, np.sqrt(np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials)
+
+
 class Gaps(Struct, frozen=True, dict=True):
     """Tests that the rates of segments lie no further apart than a gap.
 
@@ -144,8 +150,7 @@ class Gaps(Struct, frozen=True, dict=True):
     def hopes(self) -> tuple[Floats, Floats]:
         """See `tests.Test`: of the pair of segments that is worst for each boundary."""
         trials = np.maximum(self.totals, 1).astype(np.float64)
-        rates = np.clip(self.expected / trials, 0.0, 1.0)
-        errors = np.sqrt(np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials)
+        rates, errors = rates_of(self.expected, trials)
         signal = np.full(rates.shape[0], np.inf)
         wanted = np.zeros(rates.shape[0])
         for high, low in permutations(range(trials.size), 2):

@@ -31,7 +31,7 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt64s
-from calibkit.methods.boundary.certificate.decisions import Gaps
+from calibkit.methods.boundary.certificate.decisions import Gaps, rates_of
 from calibkit.numerics.bounds import Bound
 from calibkit.numerics.distributions import normal_quantile
 from calibkit_kernels.distributions import bound as binomial_bound
@@ -138,8 +138,8 @@ class Binomials(Struct, frozen=True, dict=True):
     def limits(self) -> Floats:
         """The bound that a first test of each boundary is as likely to certify as not."""
         trials = np.maximum(self.expected[:, 1], 1.0)
-        rate = np.clip(self.expected[:, 0] / trials, 0.0, 1.0)
-        reach = self.hopes[1] * np.sqrt(np.maximum(rate * (1.0 - rate), 1.0 / trials) / trials)
+        rate, error = rates_of(self.expected[:, 0], trials)
+        reach = self.hopes[1] * error
         return np.clip(rate - reach if self.quantity.at_least else rate + reach, 0.0, 1.0)
 
     def rejects(self, place: int, level: float) -> bool:
@@ -170,9 +170,8 @@ class TwoBinomials(Struct, frozen=True, dict=True):
     def _shared(self) -> tuple[Floats, Floats, Int64s]:
         """The hopes, and the share of the error probability that costs each boundary least."""
         trials = np.maximum(np.array(self.totals, np.float64), 1.0)
-        rates = np.clip(self.expected / trials, 0.0, 1.0)
-        cautious = np.maximum(rates * (1.0 - rates), 1.0 / trials) / trials
-        errors = np.abs(self.weights) * np.sqrt(cautious)  # of the two terms
+        rates, errors = rates_of(self.expected, trials)
+        errors = np.abs(self.weights) * errors  # of the two terms
         spread = np.hypot(errors[:, 0], errors[:, 1])
         signals = (rates @ np.array(self.weights) - self.least) / spread
         pairs = [[share * self.level, (1.0 - share) * self.level] for share in _SHARES]
