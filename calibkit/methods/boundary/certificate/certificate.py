@@ -315,16 +315,13 @@ def _assembled(
             met.append((slack if one.at_least else -slack) >= -1e-12)
         model.fit.bound_met = all(met)
     assert model.provenance is not None and first.provenance is not None
-    said = {**first.provenance.options, "by": options.by, "bound": options.bound}
-    said["min_group_positives"] = options.min_group_positives
+    model.provenance = replace(model.provenance, options=first.provenance.options)
     if (gap := options.target.gap) is not None:
-        said["max_gap"] = options.max_gap
         wide = apart(gap, (own.fit.in_sample for own in (model.groups or {}).values())) or 0.0
         model.fit.gap = GapFigures(
             in_sample=wide, cross_validated=None, without_limit=None, prices=[]
         )
         model.fit.bound_met &= wide <= float(gap.most)
-    model.provenance = replace(model.provenance, options=said)
     return together
 
 
@@ -364,7 +361,9 @@ def _fitted(
         "confidence": str(options.confidence_level),
         **options.limits,
     }
-    said |= {name: own for name in ("groups", "time") if (own := getattr(options, name))}
+    said |= {name: own for name in ("groups", "time", "max_gap") if (own := getattr(options, name))}
+    if options.by is not None:
+        said |= {name: getattr(options, name) for name in ("by", "bound", "min_group_positives")}
     said.pop("folds", None)
     origin = replace(summary.origin, options=said)
     summary = replace(summary, planned=planned, levels=shown, origin=origin)
