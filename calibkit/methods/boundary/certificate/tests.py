@@ -93,8 +93,6 @@ class Quantity(Struct, frozen=True):
 
     def p_value(self, hits: int, trials: int) -> float:
         """Return the largest probability, over all violations, of so good a count."""
-        if trials == 0:
-            return 1.0
         rest = (self.bound.denominator - self.bound.numerator) / self.bound.denominator
         tail = upper_tail if self.at_least else lower_tail
         return float(tail(hits, trials, float(self.bound), rest))
