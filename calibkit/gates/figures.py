@@ -338,11 +338,10 @@ def check_files(
         judged = {file: judge(result, expression) for file, result in results.items()}
         kinds = {results[file].kind for file, outcomes in judged.items() if outcomes}
         if not kinds:
-            only = next(iter(results)) if len(results) == 1 else None
-            raise _nothing_matched(expression, list(results.values()), only)
+            raise _nothing_matched(expression, results)
         for file, outcomes in judged.items():
             if not outcomes and results[file].kind in kinds:
-                raise _nothing_matched(expression, [results[file]], file)
+                raise _nothing_matched(expression, {file: results[file]})
             found += [(file, outcome) for outcome in outcomes]
     return found
 
@@ -352,13 +351,10 @@ def check(content: Mapping[str, Any], expressions: Sequence[Expression]) -> list
     return [outcome for _, outcome in check_files({"": content}, expressions)]
 
 
-def _nothing_matched(
-    expression: Expression, results: Sequence[Figures], file: str | None
-) -> UsageError:
-    """Return the error for an expression that means nothing in some results."""
-    addresses = [expression.left]
-    if isinstance(expression.right, Address):
-        addresses.append(expression.right)
+def _nothing_matched(expression: Expression, files: Mapping[str, Figures]) -> UsageError:
+    """Return the error for an expression that means nothing in the results of some files."""
+    sides, results = (expression.left, expression.right), files.values()
+    addresses = [side for side in sides if isinstance(side, Address)]
     lost = [a for a in addresses if not any(found.find(a) for found in results)]
     address = lost[0] if lost else addresses[-1]
     wanted, name = str(address), str(address.segments[-1])
@@ -374,6 +370,7 @@ def _nothing_matched(
     if not near and known:
         shown = list(known)[:8]
         hint = f" (known: {', '.join(shown)}{', …' if len(known) > len(shown) else ''})"
+    file = next(iter(files)) if len(files) == 1 else ""
     where = f"{file}: " if file else ""
     said = f"{where}--fail-if {expression}: there is no {wanted}{hint}."
     return UsageError(said, file=file or None)
