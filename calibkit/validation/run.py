@@ -188,18 +188,16 @@ def _groups(findings: Findings) -> None:
             continue
         sizes = values.column.value_counts(sort=True)
         largest = int(sizes["count"][0]) / values.column.len()
-        name, count = values.column.name, sizes.height
+        count, level, said = sizes.height, "warning", None
         if count < _FEWEST_GROUPS:
             said = f"{count} group{'s' if count > 1 else ''} only: too few for folds"
-            findings.add("warning", "groups", said, name)
         elif largest > _LARGEST_GROUP:
             said = f"one group has {largest:.0%} of the rows: folds will be uneven"
-            findings.add("warning", "groups", said, name)
         elif count == values.column.len():
-            said = "every row has a group of its own: the same as no groups"
-            findings.add("note", "groups", said, name)
+            level, said = "note", "every row has a group of its own: the same as no groups"
         else:
             _one_class(findings, values, "note", "folds keep each of them whole")
+        findings.add(level, "groups", said, values.column.name)
 
 
 def _one_class(findings: Findings, values: Values, level: str, why: str) -> None:
