@@ -200,9 +200,8 @@ class BoundaryModel(Model):
             )
         if len(review) != len(block) or self.groups is not msgspec.UNSET:
             raise ModelError("'review_thresholds' needs one value per level, and no groups")
-        for low, high in zip(
-            map(parts.threshold_value, review), map(parts.threshold_value, block), strict=True
-        ):
+        for pair in zip(review, block, strict=True):
+            low, high = map(parts.threshold_value, pair)
             if not (math.isnan(high) or low <= high):
                 raise ModelError("a threshold of review is not above that of block")
 
