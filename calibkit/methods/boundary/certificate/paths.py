@@ -28,7 +28,7 @@ from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
 from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
-from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface
+from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface, regressor
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.numerics.logistic import ridge_weights
 from calibkit.summaries.tally import Tally, count_rows, log_odds
@@ -181,13 +181,11 @@ def fit_path(
             tally = region.known(tally)
     _, whole, positives = tally.level_totals.sum(axis=0).tolist()
     path = Path(method, own, found, np.empty(0), (whole, positives), surface, cuts)
-    if curved is None or method == "st":
-        # A single threshold follows no surface, and hardly overstates its counts.
-        return replace(path, expected=path.counts(tally).astype(np.float64))
-    # What the surface expects is smoother than counts.
-    s = tally.logits() if probability else tally.score.astype(np.float64)
-    chance = curved.probabilities(s, tally.level) * tally.count
-    return replace(path, expected=path.counts(tally, chance))
+    hits = None  # a single threshold follows no surface, and hardly overstates its counts
+    if curved is not None and method != "st":  # what the surface expects is smoother than counts
+        s = np.asarray(regressor(tally, probability), np.float64)
+        hits = curved.probabilities(s, tally.level) * tally.count
+    return replace(path, expected=path.counts(tally, hits).astype(np.float64))
 
 
 def _milestones(rows: Int64s) -> Int64s:
@@ -202,7 +200,7 @@ def _milestones(rows: Int64s) -> Int64s:
 
 def _plain_cuts(tally: Tally, surface: Surface, probability: bool) -> tuple[Floats, Floats]:
     """Return the cuts of the logistic surface as scores of each level, and as they are."""
-    s = tally.logits() if probability else tally.score.astype(np.float64)
+    s = np.asarray(regressor(tally, probability), np.float64)
     cuts = np.append(_falling_values(tally, plain_values(surface, s, tally.level)), -np.inf)
     lines = surface.lines()
     found = (cuts[:, None] - lines[:, 0]) / lines[:, 1]
@@ -329,7 +327,7 @@ def fit_curved(
     scores are probabilities.
     """
     plain = fit_surface(tally, scale="probability" if probability else "logit")
-    s = tally.logits() if probability else tally.score.astype(np.float64)
+    s = np.asarray(regressor(tally, probability), np.float64)
     values = plain_values(plain, s, tally.level)
     order = np.argsort(-values, kind="stable")
     count = tally.count[order].astype(np.float64)
