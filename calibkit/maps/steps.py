@@ -14,7 +14,8 @@ Large-scale probabilistic predictors with and without guarantees of validity, 20
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,37 +29,33 @@ from calibkit.numerics.sums import cut, each_block
 from calibkit.options.calibrate import DEFAULTS, MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges, falling_quantiles
-from calibkit_kernels.maps import LEAST, bucket_starts, line_map, logit, step_map
+from calibkit_kernels.maps import LEAST, line_map, logit
 from calibkit_kernels.metrics import loss_sums
 from calibkit_kernels.rates import added_row_fits, next_corners
+from calibkit_kernels.tally import assign_levels
 
 if TYPE_CHECKING:
     from calibkit.expressions.nodes import Node
     from calibkit.maps.formulas import Maker
 
 
-_BUCKETS_A_KNOT: Final = 4
-_MOST_BUCKETS: Final = 65_536
-
-
 def write_steps(one: ScoreMap, _: str) -> Writer:
     """Return what writes the value of the greatest knot at or below; below all the first value."""
     assert one.knots is not None and one.values is not None  # the model was checked
     knots, values = np.array(one.knots[1:]), np.array(one.values)  # below the second: the first
-    starts = starts_of(knots)
-    return lambda score, out: step_map(score, knots, values, starts, one.clip, out)
+    return partial(_write_values, knots, values.clip(one.clip, 1.0 - one.clip))
+
+
+def _write_values(knots: Floats, values: Floats, score: Numbers, out: Floats) -> None:
+    """Write the value after as many knots as are at or below each score."""
+    reached = np.empty(score.size, np.uint32)
+    assign_levels(score, -np.inf, knots, reached)
+    np.take(values, reached, out=out, mode="clip")  # other modes make a copy first
 
 
 def steps_program(maker: Maker) -> tuple[Node, ...]:
     """Return the value of the greatest knot at or below; below all the first value."""
     return (maker.steps("step", lambda one: ((one.knots or [])[1:], one.values or [])),)
-
-
-def starts_of(knots: Floats) -> Int64s:
-    """Return where each bucket of knots begins: some buckets for each knot."""
-    starts = np.empty(min(_BUCKETS_A_KNOT * knots.size + 1, _MOST_BUCKETS) + 1, np.int64)
-    bucket_starts(knots, starts)
-    return starts
 
 
 def without_repeats(knots: Floats, values: Floats) -> dict[str, Floats]:
@@ -298,11 +295,10 @@ def write_venn_abers(one: ScoreMap, _: str) -> Writer:
     low_values, high_values = np.append(0.0, one.low or []), np.append(one.high or [], 1.0)
     low_knots = np.array(one.low_knots or [])
     high_knots = np.nextafter(np.array(one.high_knots or []), np.inf)  # a step begins right above
-    low_starts, high_starts = starts_of(low_knots), starts_of(high_knots)
 
     def write(score: Numbers, calibrated: Floats, low: Floats, high: Floats) -> None:
-        step_map(score, low_knots, low_values, low_starts, 0.0, low)
-        step_map(score, high_knots, high_values, high_starts, 0.0, high)
+        _write_values(low_knots, low_values, score, low)
+        _write_values(high_knots, high_values, score, high)
         whole = 1.0 - low + high
         calibrated[:] = 0.5  # of (1, 0)
         np.divide(high, whole, out=calibrated, where=whole > 0.0)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from ._jit import kernel
-from .arrays import Floats, Int64s, Numbers, UInt16s
+from .arrays import Floats, Numbers, UInt16s
 
 #: Probabilities are moved this far inside (0, 1) where a fit takes their logit.
 LEAST = 1e-6
@@ -131,45 +131,6 @@ def knots_reached(x: float, knots: Numbers, low: int, high: int) -> int:
         else:
             high = middle
     return low
-
-
-@kernel
-def bucket_of(x: float, knots: Floats, buckets: int) -> int:
-    """Return the bucket of a score, of many of equal width between the first and the last knot.
-
-    It never falls as the score rises, so that only knots of one bucket need to be compared.
-    """
-    if knots.size == 0:
-        return 0
-    place = (x - knots[0]) * (buckets / (knots[-1] - knots[0]))
-    if not place > 0.0:  # also where the knots are too close, or too far apart, for buckets
-        return 0
-    return buckets - 1 if place >= buckets else int(place)
-
-
-@kernel
-def bucket_starts(knots: Floats, out: Int64s) -> None:
-    """Write how many knots are in the buckets before each one; the number of knots at the end."""
-    out[:] = 0
-    for i in range(knots.size):
-        out[bucket_of(knots[i], knots, out.size - 1) + 1] += 1
-    for bucket in range(1, out.size):
-        out[bucket] += out[bucket - 1]
-
-
-@kernel
-def step_map(
-    score: Numbers, knots: Floats, values: Floats, starts: Int64s, clip: float, out: Floats
-) -> None:
-    """Write the value of the greatest knot at or below each score, moved `clip` inside (0, 1).
-
-    Below all knots the first value holds: `values` has one entry more than `knots`, the first.
-    `starts` are those of `bucket_starts`.
-    """
-    for i in range(score.size):
-        x: float = np.float64(score[i])
-        bucket = bucket_of(x, knots, starts.size - 1)
-        out[i] = inside(values[knots_reached(x, knots, starts[bucket], starts[bucket + 1])], clip)
 
 
 @kernel

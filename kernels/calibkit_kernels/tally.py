@@ -29,7 +29,7 @@ _FEW: Final = 512
 
 
 @kernel
-def assign_levels(values: Numbers, minimum: float, edges: Floats, out: UInt16s) -> None:
+def assign_levels(values: Numbers, minimum: float, edges: Floats, out: Numbers) -> None:
     """Write the bin of each value: how many rising edges are at most ``max(value, minimum)``.
 
     A search by halves, of so many values at a time that none waits for its own branches.

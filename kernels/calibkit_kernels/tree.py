@@ -12,7 +12,6 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from .criteria import NEWTON, is_better, split_gain
-from .maps import bucket_of, bucket_starts, knots_reached
 
 Codes = UInt8s | UInt16s
 
@@ -26,32 +25,11 @@ SPLIT_WIDTH = 6
 SLOT, PARENT, SIBLING, NEEDED = range(2, 6)
 NODE_WIDTH = 6
 
-_MOST_STRETCHES = 1 << 16
-
 #: A gain below this share of the best one need not be compared exactly.
 _SURELY_LESS = 0.999
 
 #: Gains that say: do not search here; nothing found.
 SKIP, NONE = -2.0, -1.0
-
-
-@kernel
-def bin_codes(values: Floats, lows: Floats, out: Codes) -> None:
-    """Write the bin of each value: the last one whose lowest value does not exceed it.
-
-    NaN gets the bin after the last, a value below all bins the first.
-    """
-    # The bins that begin in one of many stretches of equal width: few are left to search.
-    stretches = min(8 * lows.size, _MOST_STRETCHES)
-    first = np.empty(stretches + 1, np.int64)
-    bucket_starts(lows, first)
-    for i in range(values.size):
-        x = values[i]
-        if x != x or lows.size == 0:
-            out[i] = lows.size
-            continue
-        k = bucket_of(x, lows, stretches)
-        out[i] = max(knots_reached(x, lows, first[k], first[k + 1]) - 1, 0)
 
 
 @kernel

@@ -12,6 +12,7 @@ from sklearn.isotonic import IsotonicRegression
 
 from calibkit.maps.lines import pieces
 from calibkit.maps.model import ScoreMap
+from calibkit.maps.steps import write_steps
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit_kernels import maps, rates
 from tests.naive import boundaries
@@ -76,26 +77,21 @@ def test_splines(score: list[float], z: list[float], knots: list[int], data: st.
         assert found == pytest.approx(wanted, rel=1e-8, abs=1e-12)
 
 
-@given(st.lists(st.integers(-3, 3), unique=True).map(sorted), st.sampled_from([1, 2, 8]), st.data())
-def test_steps(knots: list[int], buckets: int, data: st.DataObject) -> None:
+@given(st.lists(st.integers(-3, 3), unique=True).map(sorted), st.data())
+def test_steps(knots: list[int], data: st.DataObject) -> None:
     size = len(knots) + 1
     values = data.draw(st.lists(st.floats(0, 1), min_size=size, max_size=size))
     score = [*(s / 2 for s in range(-8, 9)), -np.inf, np.inf]
-    starts = np.empty(buckets + 1, np.int64)
-    maps.bucket_starts(np.array(knots, np.float64), starts)
-    assert starts.tolist() == naive.bucket_starts(knots, buckets)
-    steps = np.array(knots, np.float64), np.array(values), starts
+    one = ScoreMap(clip=0.1, knots=[-9.0, *map(float, knots)], values=values)
     wanted = naive.step_map(score, knots, values, 0.1)
-    assert filled(maps.step_map, score, *steps, 0.1).tolist() == wanted
+    assert filled(write_steps(one, "raw"), score).tolist() == wanted
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), unique=True).map(sorted))
 def test_steps_between_knots_of_any_size(knots: list[float]) -> None:
-    values = np.linspace(0, 1, len(knots) + 1)
-    starts = np.empty(17, np.int64)
-    maps.bucket_starts(np.array(knots), starts)
-    steps = np.array(knots), values, starts
-    assert filled(maps.step_map, knots, *steps, 0.0).tolist() == values[1:].tolist()
+    values = np.linspace(0, 1, len(knots) + 1).tolist()
+    one = ScoreMap(clip=0.0, knots=[-np.inf, *knots], values=values)
+    assert filled(write_steps(one, "raw"), knots).tolist() == values[1:]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1))

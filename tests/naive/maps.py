@@ -91,20 +91,6 @@ def spline_map(
     return found
 
 
-def bucket_of(x: float, knots: Values, buckets: int) -> int:
-    """Return which of some stretches of equal width a score is in; the outer ones have no end."""
-    if len(knots) < 2:
-        return 0 if not knots or x <= knots[0] else buckets - 1
-    share = (x - knots[0]) / (knots[-1] - knots[0])
-    return min(max(math.floor(share * buckets), 0), buckets - 1)
-
-
-def bucket_starts(knots: Values, buckets: int) -> list[int]:
-    """Return how many knots are in earlier buckets."""
-    places = [bucket_of(knot, knots, buckets) for knot in knots]
-    return [sum(place < bucket for place in places) for bucket in range(buckets + 1)]
-
-
 def knots_reached(x: float, knots: Values, low: int, high: int) -> int:
     """Return `low`, and one more for each knot from there up to `high` that x reaches."""
     return low + sum(knot <= x for knot in knots[low:high])

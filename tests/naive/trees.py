@@ -120,14 +120,6 @@ def _crossing(mu1: float, v1: float, mu0: float, v0: float) -> float:
 # ---------------------------------------------------------------- trees
 
 
-def bin_codes(values: Sequence[Value], lows: Sequence[float]) -> list[int]:
-    """Return the last bin whose least value is not above each value; missing: after the last."""
-    return [
-        len(lows) if value is None else max(0, sum(low <= value for low in lows) - 1)
-        for value in values
-    ]
-
-
 def splits_of(
     rows: Sequence[Row], labels: Sequence[int], feature: int, category: bool
 ) -> list[Any]:

@@ -31,6 +31,7 @@ from calibkit.numerics.hashes import by_value, text_numbers
 from calibkit.summaries.edges import quantile_places, quantile_ranks
 from calibkit.summaries.row_store import ColumnSummaries
 from calibkit_kernels import tree as kernels
+from calibkit_kernels.tally import assign_levels
 
 Codes = UInt8s | UInt16s
 
@@ -71,7 +72,8 @@ class Bins(Struct, frozen=True):
         if self.between:  # a bin begins right above a border
             lows = np.append(lows[:1] if lows.size else 0.0, np.nextafter(lows, np.inf))
         codes = np.empty(values.size, self.dtype)
-        kernels.bin_codes(values, lows, codes)
+        assign_levels(values, -np.inf, lows[1:], codes)
+        codes[np.isnan(values)] = lows.size
         return codes
 
     def cut(self, low: int, high: int) -> tuple[float, int]:
