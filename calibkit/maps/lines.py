@@ -160,7 +160,7 @@ def fit_beta(points: Points, options: MapOptions, _: list[Points]) -> Found:
     negative one: the best map is infinitely steep.
     """
     low, high = np.empty(points.score.size), np.empty(points.score.size)
-    log_parts(points.score, points.scale == "probability", LEAST, low, high)
+    log_parts(points.score, points.scale == "probability", low, high)
     positive, negative = points.weights(options.workers)
     x = low + high
     begin = None
@@ -182,7 +182,7 @@ def fit_beta(points: Points, options: MapOptions, _: list[Points]) -> Found:
 def write_beta(one: ScoreMap, scale: str) -> Writer:
     """Return what writes expit(a ln s - b ln(1 - s) + c)."""
     line, given = np.array([one.a, one.b, one.c]), scale == "probability"
-    return lambda score, out: beta_map(score, line, given, LEAST, one.clip, out)
+    return lambda score, out: beta_map(score, line, given, one.clip, out)
 
 
 def beta_program(maker: Maker) -> tuple[Node, ...]:
@@ -300,7 +300,7 @@ def pieces(one: ScoreMap) -> tuple[Floats, Floats]:
 def write_rising_logit(one: ScoreMap, scale: str) -> Writer:
     """Return what writes expit of the spline."""
     (knots, table), given = pieces(one), scale == "probability"
-    return lambda score, out: spline_map(score, knots, table, given, LEAST, one.clip, out)
+    return lambda score, out: spline_map(score, knots, table, given, one.clip, out)
 
 
 def rising_logit_program(maker: Maker) -> tuple[Node, ...]:

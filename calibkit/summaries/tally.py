@@ -259,8 +259,7 @@ class Tally(Struct, frozen=True, dict=True):
 def log_odds(score: Numbers, threads: int = 1) -> Floats:
     """Return the logits of probabilities, moved 1e-6 inside (0, 1)."""
     found = np.empty(score.size)
-    blocks = cut(0, score.size)
-    each_block(lambda p, out: logits(p, maps.LEAST, out), (score, found), blocks, threads)
+    each_block(logits, (score, found), cut(0, score.size), threads)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Numbers
+from .maps import LEAST, inside
 
 _LOG2_E = 1.4426950408889634
 #: ln 2 in two parts: products of the first with small integers are exact.
@@ -80,11 +81,11 @@ def log_of(x: float) -> float:
 
 
 @kernel
-def logits(p: Numbers, least: float, out: Floats) -> None:
-    """Write the logit of each probability, moved `least` > 0 inside (0, 1) first, to be fitted on.
+def logits(p: Numbers, out: Floats) -> None:
+    """Write the logit of each probability, moved `LEAST` inside (0, 1) first, to be fitted on.
 
     Whatever is applied gets the digits of the C library, see `calibkit_kernels.maps.log_odds`.
     """
     for i in range(p.size):
-        inside = min(max(np.float64(p[i]), least), 1.0 - least)
-        out[i] = log_of(inside / (1.0 - inside))
+        own = inside(np.float64(p[i]), LEAST)
+        out[i] = log_of(own / (1.0 - own))

@@ -13,7 +13,8 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
 from .logistic import BLOCK, add_blocks, plane_sums, spread
-from .maps import expit_of, knots_reached
+from .maps import expit_of, inside, knots_reached
+from .metrics import CLIP
 from .newton import AHEAD, DIAGONAL_SHARE, FLAT, FOUND, GO, MATRIX, POINT, begin, newton
 
 
@@ -156,13 +157,11 @@ def score_losses(score: Floats, label: UInt8s, weight: Floats, out: Floats) -> N
 
 
 @kernel
-def probability_losses(
-    probability: Floats, label: UInt8s, weight: Floats, least: float, out: Floats
-) -> None:
-    """Write the weighted log loss of each row; probabilities are kept `least` from 0 and 1."""
+def probability_losses(probability: Floats, label: UInt8s, weight: Floats, out: Floats) -> None:
+    """Write the weighted log loss of each row; probabilities are kept `CLIP` from 0 and 1."""
     for i in range(probability.size):
         p = probability[i] if label[i] == 1 else 1.0 - probability[i]
-        out[i] = -weight[i] * math.log(min(max(p, least), 1.0 - least))
+        out[i] = -weight[i] * math.log(inside(p, CLIP))
 
 
 @kernel

@@ -37,30 +37,30 @@ def inside(p: float, least: float) -> float:
 
 
 @kernel
-def log_odds(score: Numbers, least: float, out: Floats) -> None:
-    """Write the logit of each probability, moved `least` inside (0, 1) first."""
+def log_odds(score: Numbers, out: Floats) -> None:
+    """Write the logit of each probability, moved `LEAST` inside (0, 1) first."""
     for i in range(score.size):
-        out[i] = logit(inside(np.float64(score[i]), least))
+        out[i] = logit(inside(np.float64(score[i]), LEAST))
 
 
 @kernel
-def parts_of(score: float, probability: bool, least: float) -> tuple[float, float]:
-    """Return ln s and -ln(1 - s) of a probability, moved `least` inside (0, 1), or of a logit."""
+def parts_of(score: float, probability: bool) -> tuple[float, float]:
+    """Return ln s and -ln(1 - s) of a probability, moved `LEAST` inside (0, 1), or of a logit."""
     if probability:
-        p = inside(score, least)
+        p = inside(score, LEAST)
         return math.log(p), -math.log(1.0 - p)
     rest = math.log(1.0 + math.exp(-abs(score)))
     return min(score, 0.0) - rest, max(score, 0.0) + rest
 
 
 @kernel
-def log_parts(score: Numbers, probability: bool, least: float, low: Floats, high: Floats) -> None:
+def log_parts(score: Numbers, probability: bool, low: Floats, high: Floats) -> None:
     """Write ln s to `low` and -ln(1 - s) to `high`, of probabilities or of their logits.
 
-    Probabilities are moved `least` inside (0, 1) first; logits are taken as they are.
+    Probabilities are moved `LEAST` inside (0, 1) first; logits are taken as they are.
     """
     for i in range(score.size):
-        low[i], high[i] = parts_of(np.float64(score[i]), probability, least)
+        low[i], high[i] = parts_of(np.float64(score[i]), probability)
 
 
 @kernel
@@ -79,38 +79,31 @@ def line_map(
 
 
 @kernel
-def beta_map(
-    score: Numbers, line: Floats, probability: bool, least: float, clip: float, out: Floats
-) -> None:
+def beta_map(score: Numbers, line: Floats, probability: bool, clip: float, out: Floats) -> None:
     """Write ``expit(a ln s - b ln(1 - s) + c)``, moved `clip` inside (0, 1).
 
-    `line` is a, b, c; scores are probabilities, moved `least` inside (0, 1) first, or logits of s.
+    `line` is a, b, c; scores are probabilities, moved `LEAST` inside (0, 1) first, or logits of s.
     """
     a, b, c = line[0], line[1], line[2]
     for i in range(score.size):
-        low, high = parts_of(np.float64(score[i]), probability, least)
+        low, high = parts_of(np.float64(score[i]), probability)
         out[i] = inside(expit_of(a * low + b * high + c), clip)
 
 
 @kernel
 def spline_map(
-    score: Numbers,
-    knots: Floats,
-    pieces: Floats,
-    probability: bool,
-    least: float,
-    clip: float,
-    out: Floats,
+    score: Numbers, knots: Floats, pieces: Floats, probability: bool, clip: float, out: Floats
 ) -> None:
     """Write ``expit(level + d (slope + bend d))``, moved `clip` inside (0, 1).
 
-    d is how far x, that of `line_map`, is from the knot of its piece; there is a piece below all
-    `knots` and one from each of them on.  `pieces` are their knots, levels, slopes and bends.
+    d is how far x is from the knot of its piece, x the score itself or the logit of a probability
+    moved `LEAST` inside (0, 1); there is a piece below all `knots` and one from each of them on.
+    `pieces` are their knots, levels, slopes and bends.
     """
     for i in range(score.size):
         x: float = np.float64(score[i])
         if probability:
-            x = logit(inside(x, least))
+            x = logit(inside(x, LEAST))
         piece = 0
         while piece < knots.size and x >= knots[piece]:
             piece += 1

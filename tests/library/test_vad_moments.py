@@ -29,7 +29,7 @@ def tables(columns: int, most: int = 9) -> st.SearchStrategy[np.ndarray]:
 def links(table: np.ndarray) -> list[list[float]]:
     """Return logits as fits take them, whose last digits are not those of `naive.link`."""
     found = np.empty(table.size)
-    logits(table.ravel(), naive.EPSILON, found)
+    logits(table.ravel(), found)
     return found.reshape(table.shape).tolist()
 
 

@@ -22,7 +22,7 @@ from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.calibrate import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import leaves as kernels
-from calibkit_kernels.maps import LEAST, line_map, log_odds, log_parts
+from calibkit_kernels.maps import line_map, log_odds, log_parts
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
@@ -226,7 +226,7 @@ def _curve(rows: HetcalRows, here: Int32s, line: Floats) -> Floats:
 def log_parts_of(score: Floats) -> tuple[Floats, Floats]:
     """Return ln s and -ln(1 - s) of linear scores."""
     low, high = np.empty(score.size), np.empty(score.size)
-    log_parts(score, False, 0.0, low, high)
+    log_parts(score, False, low, high)
     return low, high
 
 
@@ -262,7 +262,7 @@ def mean_loss(
             score = line[0] * values[own] + line[1]
             kernels.score_losses(score, rows.label[own], weight, losses)
         else:
-            kernels.probability_losses(values[own], rows.label[own], weight, 1e-15, losses)
+            kernels.probability_losses(values[own], rows.label[own], weight, losses)
         total += kernels.sum_in_order(losses)
         mass += kernels.sum_in_order(weight)
     return float(total / mass)
@@ -302,7 +302,7 @@ def moved(first: FirstMap | None, linear: Floats) -> Floats:
         assert one.a is not None and one.b is not None  # the model was checked
         return one.a * linear + one.b
     found = np.empty(linear.size)
-    log_odds(METHODS[first.name].mapped(one, linear, "logit", 1)[0], LEAST, found)
+    log_odds(METHODS[first.name].mapped(one, linear, "logit", 1)[0], found)
     return found
 
 

@@ -392,7 +392,7 @@ def linear_scores(score: Numbers, scale: str) -> tuple[Floats, int]:
     if scale != "probability":
         return score.astype(np.float64), 0
     exact, logits = score.astype(np.float64), np.empty(score.size)
-    log_odds(exact, LEAST, logits)
+    log_odds(exact, logits)
     return logits, int(np.count_nonzero((exact < LEAST) | (exact > 1.0 - LEAST)))
 
 

@@ -381,10 +381,10 @@ def _forest_gains(
         )  # fmt: skip
         seen += fresh
     losses, found = np.empty((2, score.size)), np.empty((*total.shape[:2], 3))
-    kernels.probability_losses(before, label, mass, 1e-15, losses[0])
+    kernels.probability_losses(before, label, mass, losses[0])
     for place in np.ndindex(total.shape[:2]):
         mean = np.where(seen > 0.0, total[place] / np.maximum(seen, 1.0), before)
-        kernels.probability_losses(mean, label, mass, 1e-15, losses[1])
+        kernels.probability_losses(mean, label, mass, losses[1])
         fall = losses[0] - losses[1]
         gain, square = np.add.reduce(fall), np.add.reduce(fall * fall / repeats)
         found[place] = gain, square, kernels.sum_in_order(losses[1])

@@ -74,7 +74,7 @@ def to_link(
     """
     if link == "logit" and scale == "probability":
         exact = values.astype(np.float64, copy=False)
-        odds(exact, LEAST, out)
+        odds(exact, out)
         return (exact < LEAST) | (exact > 1.0 - LEAST)
     if link == "identity" and scale == "logit":
         expit(values, out)
