@@ -18,13 +18,11 @@ from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
-from threading import RLock
 from typing import Any, NamedTuple
 
 import llvmlite.binding
 
 _LLVM: Any = llvmlite.binding  # which has no types
-_LOADING = RLock()
 
 #: What code refers to, by the name of its variable: as long as code, it stays.
 _ENVIRONMENTS: dict[str, Any] = {}
@@ -55,23 +53,22 @@ def processor() -> tuple[str, str, str]:
 
 
 def load(code: Code, name: str) -> Callable[..., Any]:
-    """Return the Python function that runs a kernel, under a name."""
-    with _LOADING:
-        engine = _engine()
-        functions = _extension("_dynfunc")
-        engine.add_object_file(_LLVM.ObjectFileRef.from_data(code.binary))
-        engine.finalize_object()
-        for variable, objects in code.variables:
-            if variable not in _ENVIRONMENTS:
-                _ENVIRONMENTS[variable] = functions.Environment({})
-                _ENVIRONMENTS[variable].consts[:] = objects
-            place = ctypes.c_void_p.from_address(engine.get_global_value_address(variable))
-            place.value = id(_ENVIRONMENTS[variable])
-        own = _ENVIRONMENTS[code.variables[0][0]]
-        address = engine.get_function_address(code.function)
-        run: Callable[..., Any] = functions.make_function(
-            sys.modules[__name__], name, "", address, own, engine
-        )
+    """Return the Python function that runs a kernel, under a name; one thread loads at a time."""
+    engine = _engine()
+    functions = _extension("_dynfunc")
+    engine.add_object_file(_LLVM.ObjectFileRef.from_data(code.binary))
+    engine.finalize_object()
+    for variable, objects in code.variables:
+        if variable not in _ENVIRONMENTS:
+            _ENVIRONMENTS[variable] = functions.Environment({})
+            _ENVIRONMENTS[variable].consts[:] = objects
+        place = ctypes.c_void_p.from_address(engine.get_global_value_address(variable))
+        place.value = id(_ENVIRONMENTS[variable])
+    own = _ENVIRONMENTS[code.variables[0][0]]
+    address = engine.get_function_address(code.function)
+    run: Callable[..., Any] = functions.make_function(
+        sys.modules[__name__], name, "", address, own, engine
+    )
     return run
 
 
