@@ -138,8 +138,7 @@ _SIGN = HEADS // 2
 @kernel
 def head(bits: np.uint64, shift: np.uint64) -> int:
     """Return the leading bits, those from `shift` on, of the rising integer of a float."""
-    leading = int(bits >> shift)
-    return HEADS - 1 - leading if leading >= _SIGN else leading + _SIGN
+    return HEADS - 1 - int(falling_key(bits >> shift, np.uint64(_SIGN)))
 
 
 @kernel
