@@ -212,13 +212,6 @@ def cell_gaps(
 
 
 @kernel
-def leaf_probabilities(score: Floats, leaf: Int32s, lines: Floats, out: Floats) -> None:
-    """Write the probability of each row under the map ``a score + b`` of its leaf."""
-    for i in range(score.size):
-        out[i] = expit_of(lines[leaf[i], 0] * score[i] + lines[leaf[i], 1])
-
-
-@kernel
 def leaf_steps(
     score: Floats, leaf: Int32s, starts: Int64s, knots: Floats, values: Floats, out: Floats
 ) -> None:

@@ -81,15 +81,13 @@ def test_shrinkage_averages_with_the_pooled_map(
 
 @given(rows)
 def test_scores_move_by_the_map_of_their_leaf(table: list[Any]) -> None:
-    """And so do their losses and the probabilities that they become."""
+    """And so do their losses."""
     score, label, leaf = arrays(table)
     lines = np.array([[1.0, 0.0], [0.5, 1.0], [-2.0, 0.25], [300.0, 1.0]])
     expected = naive.move_scores(score.tolist(), leaf.tolist(), lines.tolist())
     moved, out = score.copy(), np.empty(score.size)
     leaves.move_scores(moved, leaf, lines)
     assert moved.tolist() == expected
-    leaves.leaf_probabilities(score, leaf, lines, out)
-    assert out == pytest.approx([naive.probability(z) for z in expected], rel=1e-12)
     weight = (leaf % 3).astype(np.int64)
     leaves.score_losses(moved, label, weight.astype(np.float64), out)
     losses = naive.score_losses(expected, label.tolist(), weight.tolist())

@@ -36,7 +36,6 @@ TWINS = {
     "fit_line": "fit_platt",
     "merge_cells": "count_cells",
     "newton_line": "fit_platt",
-    "leaf_probabilities": "probability",
 }
 
 # ---------------------------------------------------------------- criteria

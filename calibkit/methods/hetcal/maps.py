@@ -22,7 +22,8 @@ from calibkit.numerics.logistic import fit_logistic
 from calibkit.options.calibrate import MapOptions
 from calibkit.summaries.tally import Tally
 from calibkit_kernels import leaves as kernels
-from calibkit_kernels.maps import line_map, log_odds, log_parts
+from calibkit_kernels.maps import log_odds, log_parts
+from calibkit_kernels.metrics import expit
 
 #: Fewer calibration rows than this are named in the model.
 FEW_ROWS = 50
@@ -64,13 +65,13 @@ class Maps(Struct, frozen=True):
 
     def probabilities(self, score: Floats, leaf: Int32s) -> Floats:
         """Return the probability of each row."""
-        out = np.empty(score.size)
         if self.lines.shape[1] == 3:
             low, high = log_parts_of(score)
-            score = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
-            line_map(score, 1.0, 0.0, False, 0.0, 0.0, out)
-            return out
-        kernels.leaf_probabilities(score, leaf, self.lines, out)
+            out = self.lines[leaf, 0] * low + self.lines[leaf, 1] * high + self.lines[leaf, 2]
+        else:
+            out = score.copy()
+            kernels.move_scores(out, leaf, self.lines)
+        expit(out, out)
         if self.steps is None:
             return out
         knots, values, shares = zip(*self.steps, strict=True)

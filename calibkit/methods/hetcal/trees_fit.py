@@ -36,6 +36,7 @@ from calibkit.options.hetcal import DEPTHS, FOREST_LEAF_SIZES, LEAF_SIZES, SHRIN
 from calibkit.runtime.progress import steps
 from calibkit.runtime.threads import in_order
 from calibkit_kernels import leaves as kernels
+from calibkit_kernels.metrics import expit
 
 #: A candidate, by its place in each of: leaf sizes, depths, shrinkages.
 Place = tuple[int, int, int]
@@ -369,8 +370,9 @@ def _forest_gains(
     places = np.searchsorted(folds.judged(), folds.part[own]).astype(np.int32)
     mass = np.where(np.isin(folds.part[own], folds.judged()), rows.mass[own], 0.0)
     places[mass <= 0.0] = 0
-    before, seen = np.empty(score.size), np.zeros(score.size)
-    kernels.leaf_probabilities(score, places, alone, before)
+    before, seen = score.copy(), np.zeros(score.size)
+    kernels.move_scores(before, places, alone)
+    expit(before, before)
     total = np.zeros((len(grid.depths), len(grid.shrinkages), score.size))
     for one in tried:
         fresh = one.fresh[own]
