@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.arrays import Int64s, Numbers
+from calibkit.numerics.sums import cut
 from calibkit_kernels.rates import pool_rates
 
 #: Pools x 3: rows, positive rows and entries of each, by falling score.
 Pools = Int64s
 
 _ONE_EACH = np.empty(0, np.int64)
-#: Prefixes that are pooled together: few enough to stay in the cache.
-_BLOCK = 131_072
 
 
 def pool_block(count: Numbers, positive: Numbers, entries: Numbers = _ONE_EACH) -> Pools:
@@ -36,10 +35,10 @@ def pool_prefixes(selected: Numbers, true_positives: Numbers) -> Pools:
     Their ends, ``cumsum(entries) - 1``, are the vertices of the concave hull of the prefixes.
     """
     parts = []
-    for low in range(0, selected.size, _BLOCK):
-        steps = [column[low : low + _BLOCK].copy() for column in (selected, true_positives)]
-        for own, column in zip(steps, (selected, true_positives), strict=True):
-            own[1:] -= column[low : low + own.size - 1]
-            own[0] -= column[low - 1] if low else 0
-        parts.append(pool_block(*steps))
+    for own in cut(0, selected.size):
+        counts = (
+            np.diff(column[own], prepend=column[own.start - 1] if own.start else 0)
+            for column in (selected, true_positives)
+        )
+        parts.append(pool_block(*counts))
     return parts[0] if len(parts) == 1 else pool(parts)
