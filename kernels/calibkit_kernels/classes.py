@@ -140,12 +140,6 @@ def bin_of(value: float, edges: Floats) -> int:
 
 
 @kernel
-def fixed(value: float) -> int:
-    """Return a term in [-1, 1] as a whole number of 2^-60."""
-    return math.floor(value * UNITS_PER_ONE + 0.5)
-
-
-@kernel
 def add_bin_sums(
     prediction: Floats, label: Floats, excess: Floats, edges: Floats, sums: Int64s
 ) -> None:
@@ -169,7 +163,7 @@ def add_bin_sums(
             cell = sums[k, bin_of(p, edges)]
             cell[0] += 1
             for q in range(5):
-                units = np.int64(fixed(terms[q]))
+                units = np.int64(math.floor(terms[q] * UNITS_PER_ONE + 0.5))
                 cell[1 + 2 * q] += units >> _LIMB_BITS
                 cell[2 + 2 * q] += units & _LOW_LIMB
 

@@ -16,7 +16,6 @@ from calibkit.measures.classes import BINS, _calibration_moves
 from calibkit_kernels.classes import (
     add_bin_sums,
     bin_of,
-    fixed,
     histogram_costs,
     log_rising,
 )
@@ -32,11 +31,6 @@ def test_a_bin_is_counted_by_the_edges_below(value: float, bins: int) -> None:
     for edge in edges:
         for near in (edge, np.nextafter(edge, 0.0), np.nextafter(edge, 1.0)):
             assert bin_of(float(near), edges) == raters.bin_place(float(near), bins)
-
-
-@given(st.floats(-1.0, 1.0))
-def test_a_term_is_rounded_to_the_nearest_unit(value: float) -> None:
-    assert abs(int(fixed(value)) - raters.units(value)) <= 1
 
 
 def random_targets(seed: int, rows: int, targets: int) -> tuple[np.ndarray, ...]:

@@ -10,7 +10,6 @@ from operator import ne
 
 TWINS = {
     "bin_of": "bin_place",
-    "fixed": "units",
     "add_bin_sums": "class_losses",
 }
 
