@@ -30,7 +30,7 @@ from calibkit.options.calibrate import DEFAULTS, MapOptions
 from calibkit.runtime.threads import later
 from calibkit.summaries.edges import equal_width_edges, falling_quantiles
 from calibkit_kernels.maps import LEAST, line_map, logit
-from calibkit_kernels.metrics import loss_sums
+from calibkit_kernels.metrics import range_sums
 from calibkit_kernels.rates import added_row_fits, next_corners
 from calibkit_kernels.tally import assign_levels
 
@@ -172,9 +172,8 @@ def _bin_means(g: Floats, points: Points, edges: Floats) -> Floats:
     """Return the mean of g in each bin, NaN where no row is."""
     means = np.full(edges.size, np.nan)
     for k, own in enumerate(_places(g, edges)):
-        rows = int(points.count[own].sum(dtype=np.int64))
+        rows, _, mass = range_sums(g[own], points.count[own], points.positive[own])
         if rows:
-            mass, _, _ = loss_sums(g[own], points.count[own], points.positive[own])
             means[k] = mass / rows
     return means
 

@@ -177,9 +177,7 @@ def losses(view: View) -> tuple[float, float] | None:
     probability = view.probability
     if probability is None or not view.total:
         return None
-    _, log_loss_, squares = added(
-        view.each(kernels.loss_sums, probability, view.count, view.positive)
-    )
+    log_loss_, squares = added(view.each(kernels.loss_sums, probability, view.count, view.positive))
     return log_loss_ / view.total, squares / view.total
 
 

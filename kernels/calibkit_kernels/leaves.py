@@ -12,6 +12,7 @@ import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Int32s, Int64s, UInt8s, UInt16s
+from .classes import bin_of
 from .logistic import BLOCK, add_blocks, plane_sums, spread
 from .maps import expit_of, inside, knots_reached
 from .metrics import CLIP
@@ -178,21 +179,18 @@ def sum_in_order(values: Floats) -> float:
 
 @kernel
 def cell_gaps(
-    probability: Floats, label: UInt8s, weight: Floats, leaf: Int32s, bins: int, cells: Floats
+    probability: Floats, label: UInt8s, weight: Floats, leaf: Int32s, edges: Floats, cells: Floats
 ) -> tuple[float, float, int]:
     """Return the largest and the mean gap of the cells (leaf, bin of probability), and their number.
 
     A gap is ``|mean probability - positive rate|``; the mean is the sum of ``weight of the cell /
-    weight of all rows * gap``.  Rows come in an order that does not depend on the files; the bins of
-    [0, 1] are equal. `cells` has room for the sums of each cell, zero: leaves * bins x (weight,
+    weight of all rows * gap``.  Rows come in an order that does not depend on the files; for `edges`
+    see `classes.bin_of`. `cells` has room for the sums of each cell, zero: leaves * bins x (weight,
     positives, probabilities, squared weights).
     """
     total = 0.0
     for i in range(probability.size):
-        place = 0
-        while place + 1 < bins and float(place + 1) / float(bins) <= probability[i]:
-            place += 1
-        cell = leaf[i] * bins + place
+        cell = leaf[i] * edges.size + bin_of(probability[i], edges)
         cells[cell, 0] += weight[i]
         cells[cell, 1] += weight[i] * float(label[i])
         cells[cell, 2] += weight[i] * probability[i]

@@ -187,11 +187,9 @@ def expit(score: Numbers, out: Floats) -> None:
 
 
 @kernel
-def loss_sums(
-    probability: Numbers, count: Numbers, positive: Numbers
-) -> tuple[float, float, float]:
-    """Return the sums over rows of probability, logarithmic loss and squared error."""
-    mass, log_loss, squares = 0.0, 0.0, 0.0
+def loss_sums(probability: Numbers, count: Numbers, positive: Numbers) -> tuple[float, float]:
+    """Return the sums over rows of logarithmic loss and squared error."""
+    log_loss, squares = 0.0, 0.0
     log, log_rest = np.empty(_FEW), np.empty(_FEW)
     for start in range(0, probability.size, _FEW):
         size = min(_FEW, probability.size - start)
@@ -201,10 +199,9 @@ def loss_sums(
         for k in range(size):
             p, own = np.float64(probability[start + k]), np.int64(positive[start + k])
             hits, misses = float(own), float(np.int64(count[start + k]) - own)
-            mass += (hits + misses) * p
             log_loss -= hits * log[k] + misses * log_rest[k]
             squares += hits * (1.0 - p) * (1.0 - p) + misses * p * p
-    return mass, log_loss, squares
+    return log_loss, squares
 
 
 @kernel

@@ -133,7 +133,7 @@ def test_cells_are_compared_with_their_positive_rates(table: list[Any]) -> None:
     cells = np.zeros((LEAVES * 5, 4))
     found = leaves.cell_gaps(
         np.array(p), np.array(y, np.uint8), np.array(weight, np.float64),
-        np.array(leaf, np.int32), 5, cells,
+        np.array(leaf, np.int32), np.arange(5) / 5, cells,
     )  # fmt: skip
     expected = naive.cell_gaps(p, y, weight, leaf, 5)
     assert found[2] == expected[2]

@@ -108,11 +108,10 @@ def expit(score: float) -> float:
     return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
 
 
-def loss_sums_of_rows(rows: Sequence[Row]) -> tuple[float, float, float]:
-    """Return the sums of score, logarithmic loss and squared error."""
+def loss_sums_of_rows(rows: Sequence[Row]) -> tuple[float, float]:
+    """Return the sums of logarithmic loss and squared error."""
     clipped = [(min(max(score, 1e-15), 1 - 1e-15), label) for score, label in rows]
     return (
-        math.fsum(score for score, _ in rows),
         math.fsum(-math.log(score if label else 1 - score) for score, label in clipped),
         math.fsum((score - label) ** 2 for score, label in rows),
     )

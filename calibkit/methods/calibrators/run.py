@@ -344,13 +344,13 @@ def _sums(points: Points, one: ScoreMap, options: CalibrateOptions) -> tuple[flo
         write(score, result, *others)
         outputs = mass_outside(result, count, clip, 1.0 - clip)
         np.clip(result, clip, 1.0 - clip, out=result)
-        losses = loss_sums(result, count, positive)[1:]
+        losses = loss_sums(result, count, positive)
         if points.scale == "raw":
             return inputs, outputs, *losses
         if points.scale == "logit":
             expit(score, result)
         before = result if points.scale == "logit" else score
-        return inputs, outputs, *losses, *loss_sums(before, count, positive)[1:]
+        return inputs, outputs, *losses, *loss_sums(before, count, positive)
 
     arrays = points.score, points.count, points.positive
     found = each_block(sums, arrays, cut(0, points.score.size), options.workers)

@@ -393,7 +393,8 @@ def cell_gaps(
     """
     leaves = int(leaf.max()) + 1 if leaf.size else 0
     sums = np.zeros((leaves * BINS, 4))
-    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, BINS, sums)
+    edges = np.arange(BINS) / BINS
+    largest, mean, cells = kernels.cell_gaps(probability, label, weight, leaf, edges, sums)
     return float(largest), float(mean), int(cells), sums
 
 
