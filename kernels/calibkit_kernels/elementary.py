@@ -6,11 +6,16 @@ how many numbers a loop takes at a time.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Numbers
 from .maps import LEAST, inside
+
+#: Numbers that loops work on together: so few stay near.
+FEW: Final = 512
 
 _LOG2_E = 1.4426950408889634
 #: ln 2 in two parts: products of the first with small integers are exact.

@@ -18,12 +18,11 @@ import numpy as np
 from ._jit import kernel
 from .arrays import Floats, Int64s, Numbers, UInt8s, UInt16s, UInt32s
 from .classes import dot
-from .elementary import exp_down, log_of
+from .elementary import FEW, exp_down, log_of
 from .sorting import falling_key
 
-#: Points summed together; and those that are worked on together, whose numbers stay near.
+#: Points summed together.
 BLOCK: Final = 16_384
-_FEW: Final = 512
 
 
 @kernel
@@ -47,13 +46,13 @@ def plane_sums(
     x_shift, y_shift, x_scale, y_scale = plane[3], plane[4], plane[5], plane[6]
     # Of a few points at a time, so that steps without sums are taken for several of them at once: how
     # far they lie up, then what they cost; what falls, then bends; and what rises.
-    cost, bend, rise = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
+    cost, bend, rise = np.empty(FEW), np.empty(FEW), np.empty(FEW)
     for block in range(first, last):
         loss = grad_a = grad_b = grad_c = 0.0
         aa = ab = ac = bb = bc = cc = 0.0
         end = min((block + 1) * BLOCK, x.size)
-        for start in range(block * BLOCK, end, _FEW):
-            count = min(_FEW, end - start)
+        for start in range(block * BLOCK, end, FEW):
+            count = min(FEW, end - start)
             for k in range(count):
                 cost[k] = a * ((x[start + k] - x_shift) * x_scale) + c
             if y.size:
@@ -291,10 +290,10 @@ def surface_sums(
     `out`, shape (levels, 6), are the sums of r, r s, w, w s, w s^2 and of the log loss.
     """
     centre, scale = lines[-1]
-    scaled, value, small = np.empty(_FEW), np.empty(_FEW), np.empty(_FEW)
-    most, loss = np.empty(_FEW), np.empty(_FEW)
-    for start in range(0, score.size, _FEW):
-        count_here = min(_FEW, score.size - start)
+    scaled, value, small = np.empty(FEW), np.empty(FEW), np.empty(FEW)
+    most, loss = np.empty(FEW), np.empty(FEW)
+    for start in range(0, score.size, FEW):
+        count_here = min(FEW, score.size - start)
         for k in range(count_here):
             scaled[k] = (np.float64(score[start + k]) - centre) / scale
         for k in range(count_here):

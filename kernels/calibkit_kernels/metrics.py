@@ -23,13 +23,12 @@ over the rows serves every sigma (Blasiok, Nakkiran, Smooth ECE, 2023, section 3
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Numbers
-from .elementary import log_of
+from .elementary import FEW, log_of
 from .maps import expit_of
 
 
@@ -175,8 +174,6 @@ def sum_of_squares(count: Numbers, positive: Numbers, plus: Floats, minus: Float
 
 #: Probabilities are moved this far inside (0, 1) before their logarithm is taken.
 CLIP = 1e-15
-#: Rows whose logarithms are taken together.
-_FEW: Final = 512
 
 
 @kernel
@@ -190,9 +187,9 @@ def expit(score: Numbers, out: Floats) -> None:
 def loss_sums(probability: Numbers, count: Numbers, positive: Numbers) -> tuple[float, float]:
     """Return the sums over rows of logarithmic loss and squared error."""
     log_loss, squares = 0.0, 0.0
-    log, log_rest = np.empty(_FEW), np.empty(_FEW)
-    for start in range(0, probability.size, _FEW):
-        size = min(_FEW, probability.size - start)
+    log, log_rest = np.empty(FEW), np.empty(FEW)
+    for start in range(0, probability.size, FEW):
+        size = min(FEW, probability.size - start)
         for k in range(size):
             clipped = min(max(np.float64(probability[start + k]), CLIP), 1.0 - CLIP)
             log[k], log_rest[k] = log_of(clipped), log_of(1.0 - clipped)

@@ -15,17 +15,14 @@ Counts are integers; a caller with fractional weights scales them first.
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
 from ._jit import kernel
 from .arrays import Floats, Int16s, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
+from .elementary import FEW
 from .maps import knots_reached
 from .sorting import falling_key
-
-#: Values that are worked on together, whose numbers stay near.
-_FEW: Final = 512
 
 
 @kernel
@@ -40,9 +37,9 @@ def assign_levels(values: Numbers, minimum: float, edges: Floats, out: Numbers) 
     padded = np.empty(half)
     for k in range(padded.size):  # a slice takes seconds to compile
         padded[k] = edges[k] if k < edges.size else math.inf
-    own, found = np.empty(_FEW), np.empty(_FEW, np.uint32)
-    for start in range(0, values.size, _FEW):
-        count = min(_FEW, values.size - start)
+    own, found = np.empty(FEW), np.empty(FEW, np.uint32)
+    for start in range(0, values.size, FEW):
+        count = min(FEW, values.size - start)
         for k in range(count):
             own[k] = max(np.float64(values[start + k]), minimum)
             found[k] = 0
