@@ -11,8 +11,8 @@ import gc
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,14 @@ def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[...,
     None stands for code that holds addresses of this process, which no other can run.
     """
     signature = tuple(map(type_of, names))
-    with _nothing_collected():
+    # What looks for unused objects would look again and again through what numba builds.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
         own.compile(signature)
+    finally:
+        if collects:
+            gc.enable()
     found = own.overloads[signature]
     if found.library.has_dynamic_globals:
         return None, found.entry_point
@@ -56,18 +62,6 @@ def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[...,
     environments = [found.environment, *found._find_referenced_environments()]
     variables = [(one.env_name, list(one.consts)) for one in environments]
     return Code(binary, found.fndesc.llvm_cpython_wrapper_name, variables), found.entry_point
-
-
-@contextmanager
-def _nothing_collected() -> Iterator[None]:
-    """Keep what looks for unused objects from looking again and again through what numba builds."""
-    collects = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if collects:
-            gc.enable()
 
 
 def compile_line(line: str) -> tuple[bool, bool]:
