@@ -150,12 +150,7 @@ def next_corners(rows: Int64s, hits: Int64s, out: Int64s) -> None:
 
 @kernel
 def added_row_fits(
-    rows: Int64s,
-    hits: Int64s,
-    corners: Int64s,
-    weight: int,
-    complement: bool,
-    out: Floats,
+    rows: Int64s, hits: Int64s, corners: Int64s, weight: int, complement: bool, out: Floats
 ) -> None:
     """Write the isotonic (rising) fit at each group with a positive row added to it, or 1 minus it.
 

@@ -55,11 +55,7 @@ def falling_keys(bits: Numbers, out: UInt64s) -> tuple[np.uint64, np.uint64]:
 
 @kernel
 def pack(
-    keys: UInt64s,
-    level: UInt16s,
-    label: UInt8s,
-    tag_bits: np.uint64,
-    smallest: np.uint64,
+    keys: UInt64s, level: UInt16s, label: UInt8s, tag_bits: np.uint64, smallest: np.uint64
 ) -> None:
     """Replace each key by ``(key - smallest) << tag_bits | level << 1 | label``."""
     one = np.uint64(1)

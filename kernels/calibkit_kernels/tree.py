@@ -170,12 +170,7 @@ def node_histogram(
 
 @kernel
 def sparse_histogram(
-    codes: Codes,
-    order: Int32s,
-    payload: Int64s,
-    marks: UInt8s,
-    hist: Int64s,
-    out: Int64s,
+    codes: Codes, order: Int32s, payload: Int64s, marks: UInt8s, hist: Int64s, out: Int64s
 ) -> int:
     """Write the histogram of the bins that rows are in, and of the last one: that of missing values.
 
@@ -290,13 +285,7 @@ def split_rows(codes: Codes, order: Int32s, left: UInt8s, spare: Int32s) -> int:
 
 
 @kernel
-def route_rows(
-    values: Floats,
-    links: Int32s,
-    cuts: Floats,
-    sides: UInt8s,
-    out: Int32s,
-) -> None:
+def route_rows(values: Floats, links: Int32s, cuts: Floats, sides: UInt8s, out: Int32s) -> None:
     """Write the node without children that each row ends in.
 
     `values` has a row of values a feature, NaN where there is none; categories are their numbers.  Of
