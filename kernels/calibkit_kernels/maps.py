@@ -105,7 +105,7 @@ def spline_map(
         if probability:
             x = logit(inside(x, LEAST))
         piece = 0
-        while piece < knots.size and x >= knots[piece]:
+        while piece < knots.size and x >= knots[piece]:  # of so few by halves takes longer
             piece += 1
         away, slope = x - pieces[0, piece], pieces[2, piece]
         if pieces[3, piece] != 0.0:
