@@ -351,6 +351,18 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         return self.uncertainty if isinstance(self.uncertainty, tuple) else ()
 
     @property
+    def needs_each(self) -> str | None:
+        """The option that needs every row as it is, if one does."""
+        needing = {
+            "--by": self.by,
+            "--confidence": self.confidence,
+            "--uncertainty with several columns": self.several,
+            "--weight-kind sampling": self.sampled,
+        }
+        flags = (flag for flag, given in needing.items() if given)
+        return super().needs_each or next(flags, self.target.worths or None)
+
+    @property
     def whole(self) -> BoundaryOptions:
         """The same for rows that no column cuts into segments."""
         unset: dict[str, Any] = dict.fromkeys(("by", "min_group_positives", "max_gap"))

@@ -215,6 +215,12 @@ class Folded(Options):
     groups: Groups = None
     time: Time = None
 
+    @property
+    def needs_each(self) -> str | None:
+        """The option that needs every row as it is, if one does."""
+        given = [name for name in ("groups", "time") if getattr(self, name) is not None]
+        return f"--{given[0]}" if given else None
+
     def check_folds(self) -> None:
         """Refuse folds that would follow both."""
         if self.groups is not None and self.time is not None:

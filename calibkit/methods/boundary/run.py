@@ -114,7 +114,7 @@ def state(options: BoundaryOptions, source: Source) -> State:
 def finish(state: State, memory: Memory, threads: int) -> FittedBoundary:
     """Return the model of the rows of a merged state."""
     options = options_of(state, BoundaryOptions, threads)
-    rows = _placed(rows_of_state(state, memory, _needs_each(options)), options)
+    rows = _placed(rows_of_state(state, memory, options.needs_each), options)
     return finished(_told(options, Inputs(rows)), state)
 
 
@@ -233,24 +233,9 @@ def _reading(options: BoundaryOptions, source: Source, levels: tuple[int, ...] =
         levels=levels,
         strategy=options.strategy,
         edges=options.edges,
-        needs_each=_needs_each(options),
+        needs_each=options.needs_each,
         threads=options.workers,
     )
-
-
-def _needs_each(options: BoundaryOptions) -> str | None:
-    """Return the option that needs every row as it is, if one does."""
-    for option, given in (
-        ("--groups", options.groups),
-        ("--time", options.time),
-        ("--by", options.by),
-        ("--confidence", options.confidence),
-        ("--uncertainty with several columns", options.several),
-        ("--weight-kind sampling", options.sampled),
-    ):
-        if given:
-            return option
-    return options.target.worths or None
 
 
 def _beside(options: BoundaryOptions, source: Source) -> dict[str, str]:

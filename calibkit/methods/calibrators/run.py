@@ -82,7 +82,7 @@ def finish(state: State, memory: Memory, threads: int) -> Fitted[CalibratorModel
     if isinstance(state, classes.ClassState):
         return classes.finish(state, memory, threads)
     options = options_of(state, CalibrateOptions, threads)
-    rows = rows_of_state(state, memory, _needs_each(options))
+    rows = rows_of_state(state, memory, options.needs_each)
     others = rows.others.columns
     if options.of_classes or sorted(others) != sorted(set(options.segments)):
         raise ModelError("a damaged state: its rows are not those of its options", file=state.path)
@@ -122,15 +122,9 @@ def score_reading(source: Source, options: CalibrateOptions) -> Reading:
     return Reading(
         columns=used_columns(source, options),
         read=partial(read_calibration_rows, options=options),
-        needs_each=_needs_each(options),
+        needs_each=options.needs_each,
         threads=options.workers,
     )
-
-
-def _needs_each(options: CalibrateOptions) -> str | None:
-    """Return the option that needs every row as it is, if one does."""
-    given = [name for name in ("groups", "time") if getattr(options, name) is not None]
-    return f"--{given[0]}" if given else None
 
 
 def used_columns(source: Source, options: CalibrateOptions) -> dict[str, str]:
