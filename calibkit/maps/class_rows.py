@@ -100,6 +100,14 @@ def used_roles(source: Source, options: RaterOptions) -> dict[str, str]:
     return found | {f"feature {place}": name for place, name in enumerate(options.others)}
 
 
+def check_scale(scale: str) -> None:
+    """Refuse a scale that class probabilities and their logits are not on."""
+    if scale not in _SCALES:
+        raise UsageError(
+            f"--scale {scale} is not for class probabilities; use one of {', '.join(_SCALES)}."
+        )
+
+
 def read_window(source: Source, options: RaterOptions) -> RaterRows:
     """Read and check class probabilities with votes or labels, in the order of the inputs.
 
@@ -107,10 +115,7 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
     probabilities out of [0, 1] or that do not sum to 1, votes that are negative or no whole
     numbers, labels that are no class, no row with a vote.
     """
-    if options.scale not in _SCALES:
-        raise UsageError(
-            f"--scale {options.scale} is not for class probabilities; use one of {', '.join(_SCALES)}."
-        )
+    check_scale(options.scale)
     found = _matched(source, options)
     matched = [paired(found[0][1], one, ("--probs", name)) for name, one in found]
     source.require(options.others, "option")

@@ -21,7 +21,7 @@ from calibkit.columns.rows import (
 from calibkit.columns.segments import segment_names
 from calibkit.errors import FIRST_ROWS, DataError, UsageError
 from calibkit.files.sources import Source
-from calibkit.maps.class_rows import class_codes, read_predictions
+from calibkit.maps.class_rows import check_scale, class_codes, read_predictions
 from calibkit.models.scales import measure
 from calibkit.options.validate import ValidateOptions
 from calibkit.validation.findings import COUNTS, PROBS, Findings, Report, Values, refused
@@ -232,6 +232,8 @@ def _classes(findings: Findings) -> None:
     """
     options, roles = findings.options, findings.roles
     first: patterns.Matched | None = None
+    if options.probs and not roles.get("score"):  # whose scale it would be
+        check_scale(options.scale)
     for pattern in options.probs or ([PROBS] if "probs" in roles else []):
         matched = patterns.match_columns(findings.source, pattern, "--probs")
         width = _probabilities(findings, matched)

@@ -44,10 +44,10 @@ Annotate = Annotated[
 
 def check_beside(flag: str, path: str, mixes: str, *, table: bool = True) -> None:
     """Refuse a file beside a result that would mix with it on standard output, or cannot be written."""
-    from calibkit.files.paths import check_output
+    from calibkit.files.paths import STDOUT_NAMES, check_output
 
-    if path == "-":
-        raise UsageError(f"{flag} - would mix with the {mixes}; give it a file.")
+    if path in STDOUT_NAMES:
+        raise UsageError(f"{flag} {path} would mix with the {mixes}; give it a file.")
     check_output(path, table=table)
 
 

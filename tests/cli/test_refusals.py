@@ -44,6 +44,7 @@ from tests.conftest import Invoke
         ("gate metrics.json --fail-if auc<nan", 2, "nan is no number to compare with"),
         ("boundary rows.parquet --recall 0.5 --value huge", 3, "too large or too small"),
         ("boundary rows.parquet --precision 0.5 --compare --frontier -", 2, "mix with the model"),
+        ("boundary rows.parquet --precision 0.5 --frontier /dev/stdout", 2, "mix with the model"),
         ("boundary rows.parquet --precision 0.5 --review-capacity 0.2 --frontier f.csv",
          2, "not of three-way decisions"),
         ("plot regions rows.parquet --boundary several.json --uncertainty x -o r.svg",

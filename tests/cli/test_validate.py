@@ -214,6 +214,11 @@ def test_class_probabilities_and_votes(name: str) -> None:
     assert found(ck.validate(votes().with_columns(**columns))) == expected(said)
 
 
+def test_class_probabilities_have_the_scales_that_fits_take() -> None:
+    with pytest.raises(ck.UsageError, match="scale is 'raw'|not for class probabilities"):
+        ck.validate(votes(), probs="prob_*", scale="raw")
+
+
 @pytest.mark.parametrize(
     ("classes", "said"),
     [(3, ""), (2, "warning classes label"), (4, "error labels label")],

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scipy.special import gammaln
 from sklearn.isotonic import IsotonicRegression
 
-from calibkit import simulate_raters
+from calibkit import CalibkitWarning, fit_alpha, simulate_raters
 from calibkit.errors import UsageError
 from calibkit.maps.class_rows import logits_of, softmax
 from calibkit.maps.logit_maps import GRID, fit_logit_map
@@ -242,6 +242,10 @@ def test_temperatures_at_their_limits() -> None:
     assert against.weights[0] == 0.0
     with_ = fit_logit_map(u, np.array([[3, 0], [0, 3]]), "temperature")
     assert with_.weights[0] > 30
+    rows = pl.DataFrame({"prob_a": [0.9, 0.2], "prob_b": [0.1, 0.8]})
+    votes = rows.with_columns(count_a=pl.Series([0, 3]), count_b=pl.Series([3, 0]))
+    with pytest.warns(CalibkitWarning, match="the best temperature is infinite"):
+        fit_alpha(votes, map="temperature")
 
 
 @pytest.mark.parametrize(("method", "candidates"), [("vector", 4), ("matrix", 16)])
