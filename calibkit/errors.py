@@ -59,11 +59,19 @@ class CalibkitError(Exception):
         first_rows: Sequence[int] = (),
     ) -> None:
         super().__init__(message)
-        self.message = message
         self.file = file
         self.column = column
         self.rows = rows
         self.first_rows = [int(row) for row in first_rows[:FIRST_ROWS]]
+
+    @property
+    def message(self) -> str:
+        """What is wrong: the text of the error."""
+        return str(self.args[0])
+
+    @message.setter
+    def message(self, text: str) -> None:
+        self.args = (text,)
 
     @classmethod
     def of(cls, file: str | None, problem: str, **where: Any) -> Self:
@@ -119,6 +127,8 @@ class InfeasibleError(CalibkitError):
     """No boundary selects a row and meets the bound: exit code 4."""
 
     code = 4
+    #: The least review that would do, where that is what the bound is too low for.
+    least = 0.0
 
 
 class ResourceError(CalibkitError, OSError):

@@ -65,5 +65,4 @@ def in_python(renamed: Mapping[str, str] | None = None) -> Iterator[None]:
         yield
     except CalibkitError as error:
         error.message = python_words(error.message, renamed)
-        error.args = (error.message,)
         raise

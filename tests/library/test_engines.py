@@ -102,6 +102,9 @@ def test_workers_find_files_from_any_folder(
     monkeypatch.chdir(tmp_path)
     (shard,) = shards_of(["rows.csv"])
     assert (shard.name, shard.file) == ("rows.csv", str(tmp_path / "rows.csv"))
+    (tmp_path / "rows.csv").unlink()
+    with pytest.raises(CalibkitError, match="^rows.csv: "):
+        ShardOpening(Memory(1000)).open(shard)
 
 
 def test_workers_of_this_machine_share_its_memory() -> None:

@@ -103,7 +103,7 @@ def fit_choice(choice: Choice) -> FittedBoundary:
             give_back()
             fitted = fit_summary(replace(summary, tally=tally, single=single), checked)
         except InfeasibleError as error:
-            failure = min(failure or error, error, key=lambda one: getattr(one, "least", 0.0))
+            failure = min(failure or error, error, key=lambda one: one.least)
             continue
         model = fitted.model
         if choice.seen:
