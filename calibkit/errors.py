@@ -59,7 +59,7 @@ class CalibkitError(Exception):
         first_rows: Sequence[int] = (),
     ) -> None:
         super().__init__(message)
-        self.file = file
+        self.file = file if file is None else str(file)  # a path may know more than its text
         self.column = column
         self.rows = rows
         self.first_rows = [int(row) for row in first_rows[:FIRST_ROWS]]

@@ -103,7 +103,7 @@ def test_workers_find_files_from_any_folder(
     (shard,) = shards_of(["rows.csv"])
     assert (shard.name, shard.file) == ("rows.csv", str(tmp_path / "rows.csv"))
     (tmp_path / "rows.csv").unlink()
-    with pytest.raises(CalibkitError, match="^rows.csv: "):
+    with pytest.raises(CalibkitError, match=r"^rows\.csv: "):
         ShardOpening(Memory(1000)).open(shard)
 
 
