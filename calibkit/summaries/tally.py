@@ -318,38 +318,51 @@ def count_rows(
 
 def falling_places(score: Numbers, second: Numbers, threads: int) -> UInt32s:
     """Return the places of rows by falling score, then by a rising second column of integers."""
-    places, below = np.arange(score.size, dtype=np.uint32), second.astype(np.uint64)
-    _, places = sorting.sort_pairs(below, places, int(below.max()).bit_length(), threads)
-    keys, smallest, key_bits = _falling_keys(score, threads)
-    keys = keys[places] - smallest
+    smallest, key_bits = _key_range(score)
+    places = _sorted_places(second, int(second.max()).bit_length(), threads)
+    keys = _falling_keys(score[places]) - smallest
     return sorting.sort_pairs(keys, places, key_bits, threads)[1]
 
 
-def _falling_keys(score: Numbers, threads: int) -> tuple[UInt64s, np.uint64, int]:
-    """Return keys that sort scores from high to low, the smallest, and the bits of any less it."""
+def _sorted_places(values: Numbers, bits: int, threads: int) -> UInt32s:
+    """Return the places of rows by rising integers."""
+
+    def made(own: slice) -> tuple[UInt64s, UInt32s]:
+        return values[own].astype(np.uint64), np.arange(own.start, own.stop, dtype=np.uint32)
+
+    return sorting.sort_made(made, values.size, bits, threads, tagged=True)[1]
+
+
+def _falling_keys(score: Numbers) -> UInt64s:
+    """Return keys that sort scores from high to low."""
     keys = np.empty(score.size, np.uint64)
-    arrays = score.view(f"u{score.itemsize}"), keys
-    ends = each_block(sorting.falling_keys, arrays, cut(0, score.size), threads)
-    least, greatest = min(int(low) for low, _ in ends), max(int(high) for _, high in ends)
-    return keys, np.uint64(least), (greatest - least).bit_length()
+    sorting.falling_keys(score.view(f"u{score.itemsize}"), keys)
+    return keys
+
+
+def _key_range(score: Numbers) -> tuple[np.uint64, int]:
+    """Return the smallest key of some scores, and the bits of any less it."""
+    smallest, largest = _falling_keys(np.array([score.max(), score.min()]))
+    return smallest, int(largest - smallest).bit_length()
 
 
 def _count_plain(score: Numbers, level: UInt16s, label: UInt8s, levels: int, threads: int) -> Tally:
-    keys, smallest, key_bits = _falling_keys(score, threads)
+    smallest, key_bits = _key_range(score)
     tag_bits = (2 * levels - 1).bit_length()
     if key_bits + tag_bits <= 64:
-        blocks = cut(0, keys.size)
-        more = [(np.uint64(tag_bits), smallest)] * len(blocks)
-        each_block(sorting.pack, (keys, level, label), blocks, threads, more)
-        words, tags = sorting.sort_pairs(keys, sorting.NO_TAGS, key_bits + tag_bits, threads)
+
+        def packed(own: slice) -> tuple[UInt64s, UInt32s]:
+            keys = _falling_keys(score[own])
+            sorting.pack(keys, level[own], label[own], np.uint64(tag_bits), smallest)
+            return keys, sorting.NO_TAGS
+
+        words, tags = sorting.sort_made(packed, score.size, key_bits + tag_bits, threads)
     else:
-        tags = level.astype(np.uint32) << np.uint32(1) | label
-        by_tag, order = tags.astype(np.uint64), np.arange(score.size, dtype=np.uint32)
-        _, order = sorting.sort_pairs(by_tag, order, tag_bits, threads)
-        keys -= smallest
-        words, tags = sorting.sort_pairs(keys[order], tags[order], key_bits, threads)
+        every = level.astype(np.uint32) << np.uint32(1) | label
+        order = _sorted_places(every, tag_bits, threads)
+        keys = _falling_keys(score[order]) - smallest
+        words, tags = sorting.sort_pairs(keys, every[order], key_bits, threads)
         tag_bits = 0
-    del keys  # scratch space of the sort by now
     bits = np.empty(score.size, np.uint32 if score.dtype == np.float32 else np.uint64)
     level_of = np.empty(score.size, np.uint16)
     for integers in _COUNTS:

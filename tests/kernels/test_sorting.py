@@ -30,8 +30,7 @@ def test_keys_rise_where_scores_fall_and_are_turned_back(dtype: type, values: li
         score = np.array(values, dtype) + dtype(0)  # no negative zero
     unsigned, bits = FLOATS[dtype]
     keys = np.empty(score.size, np.uint64)
-    ends = sorting.falling_keys(score.view(unsigned), keys)
-    assert ends == (keys.min(initial=2**64 - 1), keys.max(initial=0))
+    sorting.falling_keys(score.view(unsigned), keys)
     ranks = naive.falling_ranks([-key for key in keys.tolist()])
     assert ranks == naive.falling_ranks(score.tolist())
     found = [int(sorting.falling_key(key, np.uint64(2 ** (bits - 1)))) for key in keys]
@@ -62,6 +61,7 @@ def test_words_are_sorted_stably_with_tags_or_without(given_: tuple[list[int], i
 def test_threads_change_nothing(bits: int) -> None:
     rng = np.random.default_rng(bits)
     values = rng.integers(0, 2**bits, 300_001, dtype=np.uint64, endpoint=False)
+    values[::2] = values[0]  # half of them are in one bucket
     tags = np.arange(values.size, dtype=np.uint32)
     order = np.argsort(values, kind="stable")
     for threads in (1, 2, 3):

@@ -639,6 +639,7 @@ TWINS = {
     "gather_heads": "order_statistics",
     "count_digits": "sort_stably",
     "scatter_pairs": "sort_stably",
+    "sort_buckets": "sort_stably",
     "group_words": "tally",
     "group_weighted": "tally",
     "join_entries": "tally",

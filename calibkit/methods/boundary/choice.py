@@ -120,10 +120,15 @@ def fit_choice(choice: Choice) -> FittedBoundary:
 def fit_rows(data: ScoreRows | GridTable, options: BoundaryOptions) -> FittedBoundary:
     """Fit one boundary on all rows, by the method and over the levels given or chosen."""
     if options.method == AUTO:
-        return fit_choice(choose_method(data, options))
+        choice = choose_method(data, options)
+        del data  # of which nothing but the counts is needed
+        return fit_choice(choice)
     if options.auto_levels:
         return choose_levels(data, options)
-    return fit_summary(summarise(data, options))
+    summary = summarise(data, options)
+    del data
+    give_back()
+    return fit_summary(summary)
 
 
 def choose_levels(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import polars as pl
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from calibkit.bins.binning import GridTable
 from calibkit.columns.columns import ScoreRows
@@ -74,7 +74,7 @@ class Comparison(Struct, frozen=True):
 
     def fit(self) -> FittedBoundary:
         """Fit the method that was asked for on the same rows."""
-        return fit_inputs(self.options, self.inputs)
+        return fit_inputs(self.options, structs.replace(self.inputs))
 
 
 def compare(options: BoundaryOptions, source: Source) -> Comparison:

@@ -9,6 +9,7 @@ import dataclasses
 from functools import partial
 from typing import Any, Final, cast
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -43,7 +44,7 @@ from calibkit.summaries.states import Plan, State, finished, options_of, recorde
 FOLLOWED: Final = ("groups", "time", "by")
 
 
-class Inputs(Struct, frozen=True):
+class Inputs(Struct):
     """The rows of a run (or a grid of their counts), and those that judge it, if there are any.
 
     Where they are of a state there is no `source`.
@@ -63,6 +64,13 @@ class Inputs(Struct, frozen=True):
     def details(self) -> tuple[str, ...]:
         """What is said of the rows to those who ask for more."""
         return self.data.details
+
+    def take(self) -> ScoreRows | GridTable:
+        """Return the data and forget the rows, which can go once they are counted."""
+        data = self.data
+        if isinstance(data, ScoreRows):
+            self.data = data.only(np.empty(0, np.int64))
+        return data
 
 
 def inputs(options: BoundaryOptions, source: Source) -> Inputs:
@@ -126,29 +134,30 @@ def _makers(options: BoundaryOptions) -> dict[str, str]:
 
 def _told(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit, with what is to be said of its rows."""
+    details = read.details
     fitted = fit_inputs(options, read)
     return replace(
         fitted,
         warnings=(*read.warnings, *fitted.warnings),
         notes=(*read.data.notes, *fitted.notes),
-        details=read.details,
+        details=details,
     )
 
 
 def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
     """Return the fit of rows that were read, with what is to be said of it alone."""
-    data = read.data
+    rows = read.data.rows if isinstance(read.data, ScoreRows) else 0
     notes: tuple[str, ...] = ()
     if options.confidence is not None:
         from calibkit.methods.boundary.certificate.certificate import certify_boundary
 
-        fitted = certify_boundary(data, options)
+        fitted = certify_boundary(read.data, options)
     elif options.by is not None:
         from calibkit.methods.boundary.segments import fit_segments
 
-        fitted = fit_segments(data, options)
+        fitted = fit_segments(read.data, options)
     else:
-        fitted = fit_rows(data, options)
+        fitted = fit_rows(read.take(), options)
         if fitted.summary is not None and options.auto_levels and options.method != AUTO:
             chosen = fitted.summary.planned.kept_levels
             notes = (
@@ -156,12 +165,13 @@ def fit_inputs(options: BoundaryOptions, read: Inputs) -> FittedBoundary:
                 f"among {', '.join(map(str, EVERY_LEVELS))}.",
             )
     odd: list[str] = []
+    data = read.data
     if isinstance(data, ScoreRows):
         single = None if fitted.summary is None else fitted.summary.single
         if single is None:
             single = count_over(data, uncertainty_levels(data, 1), options.workers)
         counted = single.score, single.count, single.positive
-        odd = of_tally(data.options.score, data.options.scale, *counted, data.rows)
+        odd = of_tally(data.options.score, data.options.scale, *counted, rows)
     fitted = delivered(fitted, options, read.test)
     if read.source is not None:
         recorded(fitted, read.source, _makers(options))
