@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 
 
 @in_python()
-def apply_to_frame(model: Model, frame: Frame | Array | None = None, **given: Any) -> Any:
+def apply_to_frame(
+    model: Model, frame: Frame | Array | None = None, *others: Any, **given: Any
+) -> Any:
     """Return the rows with the model's columns; see `calibkit.models.model.Model.apply`."""
     from calibkit.apply.apply import apply_model
 
+    if others:
+        raise UsageError(
+            "Model.apply: takes a frame or an array, and all else by keyword: score=…."
+        )
     dialect = dialect_of("Model.apply", frame, given)
     refuse_unknown("Model.apply", ApplyOptions, given)
     roles = {role: given.get(role) for role in ("score", "uncertainty", "probs")}

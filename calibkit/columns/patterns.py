@@ -33,8 +33,12 @@ class Matched(Struct, frozen=True):
 def matching(
     columns: Collection[str], pattern: str, option: str, taken: Collection[str] = (), **where: Any
 ) -> list[str]:
-    """Return the columns, but those taken, that a glob matches, in natural order; refuse none."""
-    found = [name for name in columns if fnmatchcase(name, pattern) and name not in taken]
+    """Return the columns, but those taken, that a glob matches, in natural order; refuse none.
+
+    A pattern that is the name of a column stands for this one, whatever else it would match.
+    """
+    left = [name for name in columns if name not in taken]
+    found = [pattern] if pattern in left else [own for own in left if fnmatchcase(own, pattern)]
     if found:
         return sorted(found, key=natural_key)
     raise UsageError(
@@ -45,13 +49,8 @@ def matching(
 
 
 def match_columns(source: Source, pattern: str, option: str) -> Matched:
-    """Return the columns that a shell glob matches: some, and no column of lists among several.
-
-    A pattern that is the name of a column stands for this one, whatever else it would match.
-    """
-    found = [pattern]
-    if pattern not in source.schema:
-        found = matching(source.schema, pattern, option, column=pattern)
+    """Return the columns that a shell glob matches: some, and no column of lists among several."""
+    found = matching(source.schema, pattern, option, column=pattern)
     lists = [name for name in found if isinstance(source.schema[name], pl.List | pl.Array)]
     if lists and len(found) > 1:
         raise UsageError(

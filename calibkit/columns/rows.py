@@ -28,6 +28,10 @@ from calibkit.models.model import Column
 Mask = Bools | pl.Series
 
 
+#: What to do about rows without a value where no option drops them.
+LEAVE_OUT: Final = "leave them out of the input"
+
+
 class RowFinder(Struct, frozen=True):
     """Where the rows of a frame stand in the inputs, for messages.
 
@@ -343,7 +347,10 @@ def score_column(
 
 def other_scale(column: pl.Series) -> str:
     """Return what to do about scores that are no probabilities, by what they look like."""
-    plain = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    plain = (
+        "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores, and "
+        "--null-values for a number that stands for none"
+    )
     if not column.dtype.is_numeric():
         return plain
     array = column.drop_nulls().cast(pl.Float64).to_numpy()

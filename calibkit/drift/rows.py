@@ -293,7 +293,7 @@ def count(watch: Watch, source: Source, *, hashed: bool = False) -> Counts:
     columns = list(dict.fromkeys([*watch.columns.values(), *watch.reads.optional]))
     found = Counts({one.name: {} for one in watch.watched}, 0, 0)
     for window in source.windows(columns):
-        frame, where = window.read(columns), RowFinder(window)
+        frame, where = window.read(columns), RowFinder(window, remedy=readers.LEAVE_OUT)
         read = frame.height
         present = readers.present_in([frame[name] for name in watch.reads.needed.values()])
         if present is not None:

@@ -60,7 +60,12 @@ def excel_table(source: Path | bytes | str, part: Part, dialect: Dialect) -> Tab
     if len(set(names)) < len(names):
         raise repeated_name(names, part.path)
     file = BytesIO(source) if isinstance(source, bytes) else source
-    frame = pl.read_excel(file, infer_schema_length=None, raise_if_empty=False)
+    frame = pl.read_excel(
+        file, infer_schema_length=None, raise_if_empty=False, drop_empty_rows=False
+    )
+    there = pl.any_horizontal(pl.all().is_not_null()) if frame.width else pl.lit(value=False)
+    last = frame.select(there.arg_true().max()).item()  # after it cells have but a format
+    frame = frame.head(0 if last is None else last + 1)
     frame = frame.with_columns(pl.col(pl.Float64).cast(floats_of(dialect)))
     texts = [name for name, kind in frame.schema.items() if kind == pl.String]
     seen = counts_of(frame.lazy(), texts, dialect, {})

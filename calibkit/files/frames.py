@@ -31,7 +31,14 @@ class ArrowStream(Protocol):
 #: has the Arrow C stream interface; columns by name; or the name of a file, glob or folder, or several
 #: of them, as on the command line.
 Path = str | os.PathLike[str]
-Frame = ArrowStream | pl.LazyFrame | Mapping[str, Any] | Path | Sequence[Path]
+Frame = (
+    ArrowStream
+    | pl.LazyFrame
+    | Mapping[str, Any]
+    | Path
+    | Sequence[Path]
+    | Sequence[Mapping[str, Any]]
+)
 
 #: A name, or several of them.
 Names = str | Sequence[str]
@@ -149,7 +156,9 @@ def _columns(role: str, values: Any) -> dict[str, pl.Series]:
     try:
         shape = np.shape(values)
         if len(shape) == 2 and role in _STEMS:
-            matrix = np.asfortranarray(values)
+            matrix = np.array(values, order="F", copy=None, subok=hasattr(values, "mask"))
+            if matrix.dtype.kind == "U" and isinstance(values, list | tuple):
+                matrix = np.array(values, object)  # text beside numbers, which stay numbers
             columns = {f"{stem}_{k}": one for k, one in enumerate(matrix.T)}
             return {name: pl.Series(name, series_of(name, one)) for name, one in columns.items()}
         if len(shape) == 1 and role not in _PATTERNS:

@@ -184,10 +184,14 @@ class Source:
         self.schema: Schema = self._tables[0].schema  # columns from folder names come last
         #: What the inputs call columns that are called otherwise here.
         self.as_named: Mapping[str, str] = {}
-        paths = self.paths
+        names = dict[str, list[str]]()  # of each file: one may have several
+        for path in self.paths if len(self._tables) > 1 else ():
+            names.setdefault(os.path.realpath(path), []).append(path)
         self.warnings = tuple(
-            f"{path} is among the inputs more than once: its rows count each time"
-            for path in sorted({path for path in paths if paths.count(path) > 1})
+            f"{' = '.join(sorted(set(own)))} is among the inputs more than once: its rows count each "
+            "time"
+            for own in names.values()
+            if len(own) > 1
         )
         self._unusual = tuple((one.part.path, one.remarks) for one in tables if one.remarks)
         #: What users are told of how inputs were read, a line each; it grows with `require`.

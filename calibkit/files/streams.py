@@ -8,10 +8,10 @@ import weakref
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from io import BufferedReader, BytesIO
+from io import BufferedRandom, BufferedReader, BytesIO
 from itertools import chain
 from pathlib import Path, PosixPath
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from calibkit.errors import DataError, ResourceError
 from calibkit.files.formats import GZIP, HEAD_BYTES, head_of, is_compressed
@@ -188,7 +188,7 @@ class Scratch:
 _HELD: weakref.WeakSet[ScratchPath] = weakref.WeakSet()
 
 
-def unnamed_file() -> IO[bytes]:
+def unnamed_file() -> BufferedRandom:
     """Return a file in the temporary folder that has no name: it is gone once it is closed."""
     return tempfile.TemporaryFile()
 

@@ -5,7 +5,6 @@ And the one schema of all inputs: what they may differ in, and the error where t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -61,8 +60,7 @@ class Table(Struct, frozen=True):
         if self.part.format != "parquet" or self.source is None:
             return {}
         source = BytesIO(self.source) if isinstance(self.source, bytes) else self.source
-        with reading(self.part.path), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # polars calls the function experimental
+        with reading(self.part.path):
             return pl.read_parquet_metadata(source)
 
     def column(self, name: str) -> pl.Expr:

@@ -358,7 +358,7 @@ def _remarks(kinds: Mapping[str, Kind]) -> Iterator[str]:
     for what, names in (
         ("decimal commas", [name for name, one in kinds.items() if one.decimal == ","]),
         ("marks of thousands", [name for name, one in kinds.items() if one.grouped]),
-        ("missing values such as NA", [name for name, one in kinds.items() if one.marked]),
+        ("missing values as text", [name for name, one in kinds.items() if one.marked]),
     ):
         if names:
             more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -379,6 +379,11 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
+        with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
+            first = next(filter(bytes.strip, lines), b"{}").removeprefix(formats.UTF8_BOM)
+        # polars has more than some dozens of keys in no order: those of the first line come first.
+        names = dict.fromkeys([*json.loads(first), *sorted(rows.collect_schema())])
+        rows = rows.select(map(exactly, names))
         return Table.of(part, rows.collect() if hold else rows, source=source)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:

@@ -14,7 +14,7 @@ from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
 from calibkit.errors import UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of, views_of
 from calibkit.evaluation.findings import ALL
-from calibkit.evaluation.rows import BOUNDARY, read_evaluate_rows
+from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
 from calibkit.files.sources import Source
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import COST, NET_BENEFIT, Flagged, curves, probabilities, refuse
@@ -86,14 +86,7 @@ def rate_points(source: Source, options: CurveOptions) -> Points:
     spec, kind = options.judged, options.KIND
     plain = dataclasses.replace(spec, decision=None, threshold=None, metrics=("count",))
     rows = read_evaluate_rows(plain, source)
-    if rows.base_rate in (0.0, 1.0):
-        only = "positive" if rows.base_rate else "negative"
-        raise style.undrawable(
-            source,
-            f"all rows are {only}, but a curve needs both classes; name the positive class by "
-            "--positive if labels are not 0/1",
-            column=plain.label,
-        )
+    _need_classes(rows, plain, source)
     confidence = plain.sure if plain.weight is None and plain.groups is None else None
     frames = [
         pl.DataFrame(schema=_SCHEMA),
@@ -245,6 +238,18 @@ def draw_thresholds(shown: Points, sheet: Sheet) -> None:
     sheet.label(panel, x=f"threshold of {shown.words['score']}", y=f"share{shown.interval}")
 
 
+def _need_classes(rows: EvaluateRows, spec: EvaluateOptions, source: Source) -> None:
+    """Refuse rows of one class, of which there is no curve."""
+    if rows.base_rate in (0.0, 1.0):
+        only = "positive" if rows.base_rate else "negative"
+        raise style.undrawable(
+            source,
+            f"all rows are {only}, but a curve needs both classes; name the positive class by "
+            "--positive if labels are not 0/1",
+            column=spec.label,
+        )
+
+
 def worth_points(source: Source, options: CurveOptions) -> Points:
     """Return what boundaries, decisions and scores are worth at all costs, and ``all`` and ``none``."""
     _check_lines(options)
@@ -252,6 +257,7 @@ def worth_points(source: Source, options: CurveOptions) -> Points:
     refuse(spec, f"a {kind.replace('-', ' ')}")
     base = dataclasses.replace(spec, metrics=("count",))
     rows = read_evaluate_rows(base, source)
+    _need_classes(rows, base, source)
     found = []
     for name, own in _of_boundaries(base, options):
         judged: Flagged = models_of(own, read_evaluate_rows(own, source))[0]

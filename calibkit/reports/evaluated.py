@@ -296,7 +296,7 @@ def _in_short(model: BoundaryModel | None, metrics: Metrics, options: EvaluateOp
         tp, fp, fn, tn = (values[name] or 0 for name in _CONFUSION)
         rows, alerts = tp + fp + fn + tn, tp + fp
         said = f"{score}: {number(alerts)} of {number(rows)} rows raise an alert"
-        said += f", {1000 * alerts / rows:,.3g} of a thousand." if rows else "."
+        said += f", {float(f'{1000 * alerts / rows:.3g}'):,g} of a thousand." if rows else "."
         if alerts:
             said += f" {hundredths(tp / alerts)} of 100 alerts are right."
         if tp + fn:
@@ -381,7 +381,7 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
         if cell.value is None or whole:
             continue
         if why := _apart(model, options, name):
-            lines.append(f"{name} {sign(name)} {number(bound)} is not judged here: {why}.")
+            lines.append(f"{name} {sign(name)} {bound:.9g} is not judged here: {why}.")
             continue
         word = "meets" if within(name, cell.value, bound) else "misses"
         chance = ""
@@ -390,9 +390,9 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
             chance = (
                 ", as does its whole interval" if decided else "; its interval includes the bound"
             )
-        lines.append(
-            f"{name} {sign(name)} {number(bound)}: these rows show {number(cell.value)}, "
-            f"which {word} it{chance}."
+        lines.append(  # with digits enough to see it
+            f"{name} {sign(name)} {bound:.9g}: these rows show {cell.value:.6g}, which {word} "
+            f"it{chance}."
         )
     if certificate is not None:
         promised = " and ".join(one.text for one in certificate.all)

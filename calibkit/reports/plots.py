@@ -25,7 +25,15 @@ from calibkit.methods.watch.watch import are_states, merged
 from calibkit.options import plot as kinds
 from calibkit.options.plot import KINDS, Look, PlotOptions
 from calibkit.reports import comparisons, curves, grids, heatmap, reliability
-from calibkit.reports.style import AxesSheet, Points, Sheet, need_matplotlib, settings, to_bytes
+from calibkit.reports.style import (
+    ALONE,
+    AxesSheet,
+    Points,
+    Sheet,
+    need_matplotlib,
+    settings,
+    to_bytes,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +115,12 @@ def axes(shown: Points, options: PlotOptions) -> Axes:
         figure = pyplot.figure(figsize=_size(shown, options.look))
         draw(shown, options.look, figure)
         return figure.axes[0]
-    with matplotlib.rc_context({"text.parse_math": False}):  # a dollar in a name is no formula
+    if not hasattr(options.ax, "figure"):
+        raise UsageError(f"ax is {type(options.ax).__name__}; expected axes of matplotlib.")
+    with (
+        ALONE,
+        matplotlib.rc_context({"text.parse_math": False}),
+    ):  # a dollar in a name is no formula
         sheet = AxesSheet(options.ax, options.title)
         _KINDS[shown.kind][1](shown, sheet)
         sheet.finish()

@@ -15,10 +15,11 @@ import re
 import textwrap
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import polars as pl
@@ -61,7 +62,10 @@ def need_matplotlib() -> None:
     """Raise a `UsageError` that says how to install matplotlib where it is missing."""
     if find_spec("matplotlib") is None:
         raise UsageError("pictures need matplotlib; install it by: pip install 'calibkit[plot]'")
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+
+
+#: What a picture changes belongs to the process: one is drawn at a time.
+ALONE: Final = RLock()
 
 
 @contextmanager
@@ -98,7 +102,10 @@ def settings(look: Look, size: tuple[float, float]) -> Iterator[None]:
         "lines.markersize": 4.5,
         "svg.hashsalt": "calibkit",
     }
-    with matplotlib.rc_context(), warnings.catch_warnings():
+    logger = logging.getLogger("matplotlib")  # which tells of its font cache
+    with ALONE, matplotlib.rc_context(), warnings.catch_warnings(), ExitStack() as undone:
+        undone.callback(logger.setLevel, logger.level)
+        logger.setLevel(logging.ERROR)
         warnings.filterwarnings("ignore", message="Glyph .* missing", category=UserWarning)
         matplotlib.rcdefaults()
         known: Any = matplotlib.rcParams

@@ -20,8 +20,9 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedRandom
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
@@ -267,7 +268,7 @@ class RowStore:
         self._kind = np.dtype([*described, ("hash", np.uint64)])
         self._arrays, self._count = arrays, 0
         self._ordered = scores is not None
-        self._files: list[IO[bytes]] = []
+        self._files: list[BufferedRandom] = []
         if arrays.mapped:
             size = _buckets(self._kind, rows, arrays)
             if scores is not None:
@@ -275,8 +276,8 @@ class RowStore:
                 size = self._borders.size + 1
             with disk_room():
                 self._files = [unnamed_file() for _ in range(size)]
-            for file in self._files:  # where reading ends by an error
-                weakref.finalize(self, file.close)
+            for file in self._files:  # where reading ends by an error: what waits is not written
+                weakref.finalize(self, file.raw.close)
         self._waiting: list[Mapping[str, Numbers]] = []
 
     def add(self, columns: Mapping[str, Numbers]) -> None:

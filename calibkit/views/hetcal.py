@@ -75,7 +75,7 @@ def _gaps(fit: HetcalFit) -> str:
     gap = fit.gap_beyond_chance
     if gap is None:
         return f"{checked}: chance explains every gap; their mean is {fit.mean_gap:.4f}."
-    if not gap:  # a model from before it was looked for
+    if not gap:  # a fit with groups, or a model from before it was looked for
         return f"{checked}: largest gap {fit.max_gap:.4f}, mean {fit.mean_gap:.4f}."
     return (
         f"{checked}: chance does not explain a gap of {gap.beyond:.4f} in leaf {gap.leaf} from "

@@ -167,6 +167,12 @@ def test_keep(patterns: list[str], kept: list[str], fit: FitModel, applied: Appl
     assert rows.columns == [*kept, "decision", "margin"]
 
 
+def test_a_pattern_that_is_a_name_keeps_that_column(fit: FitModel, applied: Applied) -> None:
+    odd = simulate(30).rename({"id": "id[1]"}).with_columns(id1=0)
+    rows = applied(fit(simulate()), odd, "--keep", "id[1]")
+    assert rows.columns == ["id[1]", "decision", "margin"]
+
+
 def test_selected(fit: FitModel, applied: Applied) -> None:
     model, frame = fit(simulate()), simulate(300, seed=4)
     everything = applied(model, frame)

@@ -170,6 +170,9 @@ def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
     assert (said["rows"], said["output"]) == (6, str(out))
     assert said["columns_added"][: len(COLUMNS)] == COLUMNS
     (warning,) = said["warnings"]
-    assert "more than once" in warning
+    assert f"{path} is among the inputs more than once" in warning
+    again = tmp_path / "link.csv"
+    again.symlink_to(path)
+    assert f"{path} = {again} is among" in invoke("bin", path, again, "-o", out).stderr
     for option in ("--uncertainty-bins", "--score-bins"):  # at least one each way
         invoke("bin", path, option, "0").refused(2, option)

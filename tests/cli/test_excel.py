@@ -98,6 +98,8 @@ def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke, write
     assert out.read_bytes() == grid
     binned(["score", None, None, "label"], *([[0.5, 7, 8, 1]] * 5)).succeeded()
     binned(["score", "score"], [0.5, 1]).refused(3, "2 times")
+    binned(names, [0.5, 1], [], [1.5, 0], []).refused(3, "first: row 2")
+    binned(names, [0.5, 1], [], [1.5, 0], more="--on-missing drop").refused(3, "first: row 3")
     binned(names).refused(3)
     path.write_bytes(b"PK\x03\x04 no workbook")
     bad = invoke("bin", path, "-o", out)

@@ -174,6 +174,20 @@ def test_a_page_compares_figures_of_rows_that_count_alike(
     )
 
 
+@pytest.mark.usefixtures("plain")
+def test_bounds_and_shares_are_not_rounded_away(tmp_path: Path, reported: Reported) -> None:
+    label = [1] * 19_999 + [0] + [0] * 900
+    frame = pl.DataFrame({"score": [0.9] * 20_000 + [0.1] * 900, "label": label})
+    rows = write(frame.with_columns(all=1), tmp_path / "fit.parquet")
+    model = make(tmp_path / "m.json", "boundary", rows, "--precision 0.99994 --method st --folds 0")
+    text = reported(frame, "--boundary", model).text
+    assert "precision >= 0.99994: these rows show 0.99995, which meets it" in text
+    assert (
+        "raise an alert, 1,000 of a thousand"
+        in reported(frame.with_columns(all=1), "--decision all").text
+    )
+
+
 def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
     rows: Path, model: Path, tmp_path: Path, invoke: Invoke
 ) -> None:

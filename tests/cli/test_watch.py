@@ -262,6 +262,28 @@ def test_late_labels_and_rows_of_age(watch: Watch, tmp_path: Path) -> None:
     assert [night[0] for night in state["nights"]] == list(range(6, 14))
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_a_night_on_which_no_label_has_arrived(form: str, watch: Watch) -> None:
+    words, late = "--labelled-at seen --period night", nights(1).with_columns(seen=pl.lit(None))
+    assert watch(late, words, form=form).result()["rows"] == 0
+    assert watch(late.with_columns(seen=4), words, form=form).result()["period"] == 4
+
+
+@pytest.mark.parametrize("day", ["2026-01-011", "2026-01-01x", "2026-01-01 late"])
+def test_text_that_only_begins_with_a_date_is_no_night(day: str, watch: Watch) -> None:
+    at = pl.int_range(pl.len()) == 3
+    days = pl.when(at).then(pl.lit(day)).otherwise(pl.lit("2026-01-01 23:59:59"))
+    done = watch(nights(1).with_columns(day=days), "--period day", form="csv")
+    done.refused(3, "no night in 1 row (first: row 4")
+
+
+def test_missing_weights_are_not_said_to_be_dropped_by_an_option(watch: Watch) -> None:
+    rows = nights(1).with_columns(weight=pl.when(pl.int_range(pl.len()) > 0).then(1.0))
+    done = watch(rows, "--weight weight --max-weight 5")
+    done.refused(3, "leave them out of the input")
+    assert "--on-missing" not in done.stderr
+
+
 def test_labels_that_are_missing(watch: Watch) -> None:
     frame = nights(1).with_columns(label=pl.when(pl.int_range(pl.len()) < 100).then("label"))
     watch(frame).refused(3, "--unlabelled drop")

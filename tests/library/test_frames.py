@@ -48,6 +48,12 @@ def test_an_array_of_any_kind_is_a_column(kind: str) -> None:
     assert frame["label"].to_list() == [0, 1, 1]
 
 
+def test_a_matrix_keeps_its_mask_and_lists_their_types() -> None:
+    members = np.ma.array([[0.2, 0.3], [0.4, 0.9]], mask=[[0, 0], [0, 1]])
+    assert made(members=members)[0]["score_1"].to_list() == [0.3, None]
+    assert made(features=[[0.5, "x"], [1.0, "y"]])[0].dtypes == [pl.Float64, pl.String]
+
+
 def test_fits_take_arrays(rows: pl.DataFrame, model: ck.BoundaryModel) -> None:
     columns = {name: rows[name].to_numpy() for name in rows.columns}
     assert ck.fit_boundary(**columns, **GOAL).to_json() == model.to_json()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from msgspec import to_builtins
+from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 from polars.testing import assert_frame_equal
 from scipy.special import expit, logit
@@ -238,6 +238,12 @@ def test_many_boosted_rows_are_judged_once(
     monkeypatch.setattr(in_turn, "FEW_ROWS", 100)
     checked = fit(sample(200), partition=partition, trees=2).fit.cross_validated
     assert checked is not None and checked.folds == judged
+
+
+def test_of_groups_nothing_is_said_of_chance() -> None:
+    frame = sample(300).with_columns(user=pl.int_range(pl.len()) // 3)
+    assert fit(frame).fit.gap_beyond_chance is not UNSET
+    assert fit(frame, groups="user").fit.gap_beyond_chance is UNSET
 
 
 def test_few_rows_are_fitted_without_cross_validation() -> None:

@@ -621,6 +621,8 @@ ONE_VOTE = voted().with_columns(pl.lit(k == 0).cast(pl.Int64).alias(f"count_{k}"
     ("kind", "rows", "options", "error", "words"),
     [
         ("roc", scored().with_columns(label=1), {}, DataError, "all rows are positive"),
+        ("cost-curve", scored().with_columns(label=1), {}, DataError, "all rows are positive"),
+        ("decision-curve", scored().with_columns(label=0), {}, DataError, "all rows are negative"),
         ("auc-lift", scored(), {}, UsageError, "compares scores"),
         ("recall-gain", scored(), {"method": "st"}, UsageError, "cannot be compared"),
         ("recall-gain", scored(), {"method": "nothing"}, UsageError, "cannot be compared"),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 import math
 import re
 import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import matplotlib
 import polars as pl
 import pytest
 from hypothesis import given
@@ -79,6 +82,16 @@ def test_the_settings_of_the_user_change_nothing() -> None:
     with matplotlib.rc_context({"font.size": 30, "lines.linewidth": 9, "svg.fonttype": "none"}):
         assert plots.picture(points_of("roc")) == before
         assert matplotlib.rcParams["font.size"] == 30
+
+
+def test_threads_draw_alike_and_leave_the_settings_alone() -> None:
+    logger = logging.getLogger("matplotlib")
+    logger.setLevel(logging.INFO)
+    before, shown = dict(matplotlib.rcParams), points_of("roc")
+    with ThreadPoolExecutor(4) as pool:
+        pictures = set(pool.map(lambda _: plots.picture(shown), range(12)))
+    assert pictures == {plots.picture(shown)}
+    assert (dict(matplotlib.rcParams), logger.level) == (before, logging.INFO)
 
 
 def test_levels_of_uneven_height_do_not_write_over_each_other() -> None:

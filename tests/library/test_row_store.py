@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import sys
 import tempfile
 import threading
 import tracemalloc
@@ -182,6 +184,18 @@ def test_a_full_disk_is_told_before_anything_is_written(monkeypatch: pytest.Monk
     monkeypatch.setattr(row_store.os, "posix_fallocate", full)
     with pytest.raises(ResourceError, match=r"8,000 bytes are needed.*TMPDIR"):
         Arrays(LITTLE).empty(1000, np.float64)
+
+
+def test_a_full_folder_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", seen.append)
+    full = lambda: Path("/dev/full").open("w+b")  # noqa: E731, SIM115
+    monkeypatch.setattr(row_store, "unnamed_file", full)
+    store = RowStore({"label": np.int8}, 10, Arrays(LITTLE))
+    store.add({"label": np.zeros(4, np.int8), "hash": np.arange(4, dtype=np.uint64)})
+    del store
+    gc.collect()
+    assert not seen
 
 
 def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import json
 import os
 import random
 import threading
@@ -200,7 +201,7 @@ def test_late_values_among_decimal_commas(
         assert source.remarks == [
             f"Read {path} with semicolons between fields; decimal commas in 'v', 'u'"
             f"{'; marks of thousands in ' + repr('v') if '.' in late else ''}"
-            f"{'; missing values such as NA in ' + repr('v') if 'A' in late.upper() else ''}."
+            f"{'; missing values as text in ' + repr('v') if 'A' in late.upper() else ''}."
         ]
 
 
@@ -350,6 +351,13 @@ def test_json_types_of_the_whole_file(tmp_path: Path) -> None:
     narrow = open_source([path], Opening(dialect=Dialect(dtype="float32"))).read()
     assert narrow.dtypes == [pl.Float32, pl.Int64]
     assert sniff_format(b'\xef\xbb\xbf \n {"a": 1}') == "ndjson"
+
+
+def test_columns_of_json_are_in_the_order_of_the_first_line(tmp_path: Path) -> None:
+    names = ["score", *(f"c{k}" for k in range(40)), "^label$"]
+    lines = "\n" + json.dumps(dict.fromkeys(names, 1)) + '\n{"z": 1, "b": 2}\n'
+    found = open_source([put(tmp_path, "x.ndjson", lines)]).read()
+    assert found.columns == [*names, "b", "z"]
 
 
 def test_a_file_that_changed_while_it_was_read_is_refused(tmp_path: Path) -> None:

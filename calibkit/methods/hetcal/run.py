@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import numpy as np
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int32s, UInt8s
@@ -252,6 +252,9 @@ def _figures(
     np.clip(probability, options.clip, 1.0 - options.clip, out=probability)
     largest, mean, cells, sums = cell_gaps(probability, rows.label, rows.mass, found.leaf)
     known = rows.options.scale != "raw"
+    beyond: CellGap | UnsetType | None = UNSET  # rows of a group are not so many chances
+    if options.groups is None:
+        beyond = gap_beyond_chance(sums, sampled=rows.options.sampled)
     return HetcalFit(
         rows=rows.unit.amount(rows.totals.total),
         positives=rows.unit.amount(rows.totals.hits),
@@ -269,7 +272,7 @@ def _figures(
         max_gap=largest,
         mean_gap=mean,
         cells=cells,
-        gap_beyond_chance=gap_beyond_chance(sums, sampled=rows.options.sampled),
+        gap_beyond_chance=beyond,
         growth_rows=grown.unit.amount(grown.totals.total),
         exact_arithmetic=rows.unit.exact,
     )

@@ -32,6 +32,8 @@ _CHANCE = "decision_probability"
 #: What is said of rows without a label, where drift is not watched and where it is.
 _UNLABELLED = ("without a label left out (--unlabelled drop)", "without a label, for drift alone")
 
+#: A night as text: a date, which a time of day may follow.
+_DAY = r"^(\d{4}-\d\d-\d\d)(?:$|[T ](?:[01]?\d|2[0-3])(?::?[0-5]\d|Z|$))"
 _KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"
 
 
@@ -67,7 +69,7 @@ class Reading(Struct, frozen=True):
         if self.calendar == "integer":
             places = column.cast(pl.String).str.strip_chars().cast(pl.Int64, strict=False)
         elif readers.is_text(kind):
-            days = column.cast(pl.String).str.strip_chars().str.slice(0, 10)
+            days = column.cast(pl.String).str.strip_chars().str.extract(_DAY)
             places = days.str.to_date("%Y-%m-%d", strict=False).to_physical().cast(pl.Int64)
         elif kind == pl.Date or isinstance(kind, pl.Datetime):
             places = column.dt.date().to_physical().cast(pl.Int64)
@@ -119,7 +121,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
-    """Return what the nights of the inputs are, which their first value says of columns of text."""
+    """Return what the nights of the inputs are, which the first value says of columns of text.
+
+    A column without a value says nothing: labels that have not arrived.
+    """
     found: dict[str, Calendar] = {}
     names = [name for name in (options.period, options.labelled_at) if name is not None]
     if source.dialect.date_format is not None:
@@ -127,14 +132,26 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
     for name in names:
         kind = source.schema[name]
         whole = kind.is_integer()
-        if readers.is_text(kind):
-            values = next(source.windows([name])).read([name])[name].drop_nulls()
-            whole = len(values) > 0 and str(values[0]).strip().lstrip("-").isdigit()
+        if readers.is_text(kind) or kind == pl.Null:
+            first = _first(source, name)
+            if first is None:
+                continue
+            whole = first.strip().lstrip("-").isdigit()
         found[name] = "integer" if whole else "date"
     if len(set(found.values())) > 1:
         said = " and ".join(f"column {name!r} holds {kind}s" for name, kind in found.items())
         raise ModelError(f"{source.parts[0].path}: {said}; nights are of one kind")
-    return next(iter(found.values()), "run")
+    return next(iter(found.values()), "date" if names else "run")
+
+
+def _first(source: Source, name: str) -> str | None:
+    """Return the first value of a column as text; None where it has none."""
+    for window in source.windows([name]):
+        column = window.read([name])[name]
+        values = column.filter(_there(column))
+        if values.len():
+            return str(values[0])
+    return None
 
 
 def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
@@ -143,7 +160,7 @@ def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Re
     parts: dict[int, list[Night]] = {}
     remarks, tonight = list[Remark](), list[int]()
     for window in source.windows(columns):
-        frame, where = window.read(columns), RowFinder(window)
+        frame, where = window.read(columns), RowFinder(window, remedy=readers.LEAVE_OUT)
         tonight += _latest(reading, frame, where)
         found = [*_drifted(reading, frame, where)] if reading.options.drift else []
         kept = _counting(reading, frame, remarks)
