@@ -339,18 +339,17 @@ def score_column(
     column: pl.Series, where: RowFinder, scale: str, *, finite: bool = False
 ) -> FloatArray:
     """Return scores as their scale allows them; `finite`: infinite ones are refused anyway."""
-    advice: Advice = partial(other_scale, column)
+    advice: Advice = partial(other_scale, column, where.source)
     if scale != "probability":
         advice = "percentages lie in [0, 100]; use --scale logit or --scale raw for other scores"
     return _on_scale(column, where, scale, advice, finite=finite, dtype=None)
 
 
-def other_scale(column: pl.Series) -> str:
+def other_scale(column: pl.Series, source: Source) -> str:
     """Return what to do about scores that are no probabilities, by what they look like."""
-    plain = (
-        "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores, and "
-        "--null-values for a number that stands for none"
-    )
+    plain = "probabilities lie in [0, 1]; use --scale logit or --scale raw for other scores"
+    if source.loose:
+        plain += ", and --null-values for a number that stands for none"
     if not column.dtype.is_numeric():
         return plain
     array = column.drop_nulls().cast(pl.Float64).to_numpy()
@@ -489,7 +488,9 @@ def _refuse_type(column: pl.Series, where: RowFinder) -> NoReturn:
         marks = text.str.contains(UNSURE).fill_null(value=False)
         problem = "a mark that may stand for decimals or between thousands"
         where.check(column, marks, problem, SETTLES_DECIMAL)
-    advice = "correct the values, or leave them empty; --null-values names text for missing values"
+    advice = "correct the values, or leave them empty"
+    if where.source.loose:
+        advice += "; --null-values names text for missing values"
     where.check(column, no_number(text), "text instead of numbers", advice)
     where.refuse(column, None, "numbers written as text", "write the column as numbers")
 

@@ -208,6 +208,11 @@ class Source:
         return [table.part for table in self._tables]
 
     @property
+    def loose(self) -> bool:
+        """Whether any of it is text, of which options say what stands for nothing."""
+        return any(part.format in formats.LOOSE_FORMATS for part in self.parts)
+
+    @property
     def paths(self) -> list[str]:
         """The names of the files, in order."""
         return [part.path for part in self.parts]

@@ -20,7 +20,6 @@ from msgspec import Struct, structs, to_builtins
 
 from calibkit.columns.rows import NothingLeft
 from calibkit.files.explain import reading
-from calibkit.files.formats import LOOSE_FORMATS
 from calibkit.files.paths import Part
 from calibkit.files.sinks import grouped
 from calibkit.files.sources import Source
@@ -72,7 +71,7 @@ class Reading(Struct, frozen=True):
     @property
     def text(self) -> bool:
         """Whether any of it is text."""
-        return any(part.format in LOOSE_FORMATS for part in self.source.parts)
+        return self.source.loose
 
     def kinds(self, prefix: str) -> dict[str, pl.DataType]:
         """Return the types of the columns as a state has them."""

@@ -69,7 +69,8 @@ def _scores(findings: Findings) -> None:
     for role in ("score", "member"):
         infinite = "error" if role == "member" else "warning"
         for values in findings.of(role):
-            advice = other_scale(values.column) if scale == "probability" else ""
+            known = scale == "probability"
+            advice = other_scale(values.column, findings.source) if known else ""
             array = findings.numbers(values, low, high, infinite, advice)
             if array is None:
                 continue

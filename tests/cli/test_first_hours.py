@@ -164,6 +164,7 @@ def test_a_metric_of_decisions_that_are_there(invoke: Invoke) -> None:
         ([-0.6, 1.4, 3.0, -2.0, 0.1, 0.2], "these look like logits: use --scale logit"),
         ([3.0, 8.0, 4.0, 9.0, 1.0, 2.0], "these look like percentages: use --scale percent, or"),
         ([0.1, 0.2, 1.5, *[0.3] * 17], "probabilities lie in [0, 1]; use --scale logit or"),
+        ([0.1, 0.2, -999.0, *[0.3] * 17], "and --null-values for a number that stands for none"),
     ],
 )
 def test_what_scores_of_another_scale_look_like(
@@ -193,6 +194,8 @@ def test_what_python_takes(tmp_path: Path) -> None:
 
 
 def test_what_python_does_not_take() -> None:
+    with pytest.raises(ck.DataError, match="or leave them empty$"):  # there is no null_values
+        ck.fit_calibrator({"score": ["n/a", "0.5"], "label": [0, 1]})
     frame = ROWS.head(3).to_pandas().assign(extra=["a1", 2, "c3"])
     with pytest.raises(ck.UsageError, match=r"frame: polars cannot read its column 'extra' \("):
         PLATT.apply(frame)
