@@ -7,6 +7,7 @@ is missing.  It also writes ``first_use.txt``: what common commands call when th
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -75,6 +76,15 @@ def first_calls(words: Sequence[str], file: str) -> str:
     return f"# {words[0]}\n{done.stdout}"
 
 
+def _there(line: str) -> bool:
+    """Tell whether the kernel of a line is still there, with so many arguments."""
+    try:
+        kernel, types = _ahead._of(line)
+    except AttributeError:
+        return False
+    return len(inspect.signature(kernel).parameters) == len(types)
+
+
 def _run(*line: object, may_fail: bool = False) -> None:
     code, said = run_quietly([*map(str, line), "-q"])
     if code and not may_fail:
@@ -92,6 +102,7 @@ if __name__ == "__main__":
         ]
     LIST.with_name("first_use.txt").write_text("".join(uses), "utf-8")
     firsts = {line for use in uses for line in use.splitlines()[1:]}
-    lines = sorted(called() | firsts | set(LIST.read_text("utf-8").splitlines()))
+    before = set(filter(_there, LIST.read_text("utf-8").splitlines()))
+    lines = sorted(called() | firsts | before)
     LIST.write_text("\n".join(lines) + "\n", "utf-8")
     print(len(lines), "lines")
