@@ -194,7 +194,7 @@ def test_what_python_takes(tmp_path: Path) -> None:
 
 
 def test_what_python_does_not_take() -> None:
-    with pytest.raises(ck.DataError, match="or leave them empty$"):  # there is no null_values
+    with pytest.raises(ck.DataError, match=r"or leave them empty$"):  # there is no null_values
         ck.fit_calibrator({"score": ["n/a", "0.5"], "label": [0, 1]})
     frame = ROWS.head(3).to_pandas().assign(extra=["a1", 2, "c3"])
     with pytest.raises(ck.UsageError, match=r"frame: polars cannot read its column 'extra' \("):
