@@ -23,7 +23,7 @@ from calibkit.files import formats
 from calibkit.files.explain import repeated_name
 from calibkit.files.formats import Dialect
 from calibkit.files.paths import Part
-from calibkit.files.streams import content_of, held, refuse_endless
+from calibkit.files.streams import content_of, decompressed, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
 from calibkit.files.values import Counts, Kind, counts_of, exactly, floats_of, kinds_of, points_of
@@ -379,16 +379,26 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
         narrow = {name: floats for name, kind in rows.collect_schema().items() if kind.is_float()}
         if floats == pl.Float32:
             rows = pl.scan_ndjson(source, infer_schema_length=None, schema_overrides=narrow)
-        with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
-            first = next(filter(bytes.strip, lines), b"{}").removeprefix(formats.UTF8_BOM)
         # polars has more than some dozens of keys in no order: those of the first line come first.
-        names = dict.fromkeys([*json.loads(first), *sorted(rows.collect_schema())])
+        names = dict.fromkeys([*_first_keys(source, part.path), *sorted(rows.collect_schema())])
         rows = rows.select(map(exactly, names))
         return Table.of(part, rows.collect() if hold else rows, source=source)
     except pl.exceptions.PolarsError:
         with source.open("rb") if isinstance(source, Path) else BytesIO(source) as lines:
             _refuse_json(lines, part.path)
         raise
+
+
+def _first_keys(source: Path | bytes, path: str) -> Iterable[str]:
+    """Return the keys of the first line that is one."""
+    begun = b""
+    with source.open("rb") if isinstance(source, Path) else BytesIO(source) as stream:
+        for chunk in decompressed(stream, path):
+            begun = (begun + chunk).removeprefix(formats.UTF8_BOM).lstrip()
+            if b"\n" in begun:
+                break
+    keys: Iterable[str] = json.loads(begun.partition(b"\n")[0] or b"{}")
+    return keys
 
 
 def _refuse_json(lines: Iterable[bytes], path: str) -> None:

@@ -99,7 +99,7 @@ def _how(model: BoundaryModel) -> list[str]:
         )
     if model.clipped:
         lines.append(
-            f"Scores within 1e-6 of 0 or 1 count as 1e-6 from it: {cell_text(model.clipped)} of them."
+            f"{cell_text(model.clipped)} scores within 1e-6 of 0 or 1 count as 1e-6 from it."
         )
     if "value" in model.columns:
         of = model.columns["value"].name
