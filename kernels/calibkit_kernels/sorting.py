@@ -28,7 +28,7 @@ from .arrays import Bools, Int64s, Numbers, UInt8s, UInt16s, UInt32s, UInt64s
 #: twice as fast as with 2048; and how many leading bits at most tell a word's bucket.
 _BUCKETS, _LEADING_BITS = 256, 16
 _BYTE = np.uint64(255)
-#: Words that are made at a time, and buckets that a thread takes.
+#: Words that are made at a time, of which no more are one bucket; and buckets that a thread takes.
 _BLOCK, _TOGETHER = 131_072, 16
 
 #: Stands for tags where there are none.
@@ -92,34 +92,45 @@ def scatter_pairs(
 
 
 @kernel
-def sort_buckets(words: UInt64s, tags: UInt32s, edges: Int64s) -> None:
-    """Sort the words of each bucket, which lie between two edges, and carry tags along, stably."""
-    largest = np.diff(edges).max()
-    spare, spare_tags = np.empty(largest, np.uint64), np.empty(largest, np.uint32)
-    itself = np.arange(256).astype(np.uint8)
+def sort_buckets(
+    words: UInt64s, tags: UInt32s, edges: Int64s, spare: UInt64s, spare_tags: UInt32s
+) -> None:
+    """Sort the words of each bucket, which lie between two edges, and carry tags along, stably.
+
+    The spare arrays are as long as the largest bucket, or as the tags.
+    """
+    places = np.empty(257, np.int64)
     for k in range(edges.size - 1):
-        source, source_tags = words[edges[k] : edges[k + 1]], tags[edges[k] : edges[k + 1]]
-        target, target_tags = spare[: source.size], spare_tags[: source_tags.size]
+        low, size = edges[k], edges[k + 1] - edges[k]
+        source, source_tags, begin = words, tags, low
+        target, target_tags, goal = spare, spare_tags, 0
         differ, moved = np.uint64(0), False
-        for i in range(1, source.size):
-            differ |= source[i] ^ source[0]
+        for i in range(1, size):
+            differ |= words[low + i] ^ words[low]
         for byte in range(8):
             shift = np.uint64(8 * byte)
             if not (differ >> shift) & _BYTE:
                 continue
-            places = np.zeros(257, np.int64)
-            count_digits(source, shift, _BYTE, places[1:])
+            for digit in range(257):
+                places[digit] = 0
+            for i in range(size):
+                places[int((source[begin + i] >> shift) & _BYTE) + 1] += 1
+            places[0] = goal
             for digit in range(256):
                 places[digit + 1] += places[digit]
-            scatter_pairs(
-                source, source_tags, itself, shift, _BYTE, target, target_tags, places[:256]
-            )
-            source, target = target, source
-            source_tags, target_tags = target_tags, source_tags
-            moved = not moved
+            for i in range(size):
+                digit = (source[begin + i] >> shift) & _BYTE
+                target[places[digit]] = source[begin + i]
+                if tags.size:
+                    target_tags[places[digit]] = source_tags[begin + i]
+                places[digit] += 1
+            source, target, begin, goal = target, source, goal, begin
+            source_tags, target_tags, moved = target_tags, source_tags, not moved
         if moved:
-            target[:] = source
-            target_tags[:] = source_tags
+            for i in range(size):
+                words[low + i] = spare[i]
+                if tags.size:
+                    tags[low + i] = spare_tags[i]
 
 
 def sort_pairs(
@@ -140,10 +151,14 @@ def sort_made(
 ) -> tuple[UInt64s, UInt32s]:
     """Return words of at most so many bits sorted, and their tags carried along, stably.
 
-    `made` gives the words and tags of a stretch of them.  It is asked twice for each, so that nobody
-    holds them all in the order in which they come.
+    `made` gives the words and tags of a stretch of them, which become scratch space.  It is asked twice
+    for each, so that nobody holds them all in the order in which they come.
     """
-    leading = min(bits, size.bit_length() + 2, _LEADING_BITS)
+    if size <= _BLOCK:
+        words, tags = made(slice(0, size))
+        _sort_group(words, tags, np.array([0, size]))
+        return words, tags
+    leading = min(bits, size.bit_length() - 4, _LEADING_BITS)
     shift, mask = np.uint64(bits - leading), np.uint64((1 << leading) - 1)
     words, tags = np.empty(size, np.uint64), np.empty(size if tagged else 0, np.uint32)
 
@@ -168,7 +183,7 @@ def sort_made(
         counts = np.array(list(each(count, pieces)))
         # Buckets of about one size, of whole digits: by the words before each digit.
         total = counts.sum(axis=0)
-        before = (np.cumsum(total) - total) * _BUCKETS // max(size, 1)
+        before = (np.cumsum(total) - total) * _BUCKETS // size
         bucket = np.minimum(before, _BUCKETS - 1).astype(np.uint8)
         sizes = np.array([np.bincount(bucket, own, _BUCKETS) for own in counts]).astype(np.int64)
         # Places in order of bucket, then of piece: what makes the sort stable.
@@ -176,8 +191,15 @@ def sort_made(
         list(each(deal, pieces, ends - sizes))
         edges = np.append(0, ends[-1])
         groups = (edges[low : low + _TOGETHER + 1] for low in range(0, _BUCKETS, _TOGETHER))
-        list(each(lambda own: sort_buckets(words, tags, own), groups))
+        list(each(lambda own: _sort_group(words, tags, own), groups))
     return words, tags
+
+
+def _sort_group(words: UInt64s, tags: UInt32s, edges: Int64s) -> None:
+    """Sort the words of some buckets, and carry tags along."""
+    largest = int(np.diff(edges).max())
+    spare_tags = np.empty(largest if tags.size else 0, np.uint32)
+    sort_buckets(words, tags, edges, np.empty(largest, np.uint64), spare_tags)
 
 
 def pieces_of(size: int, threads: int) -> list[slice]:
