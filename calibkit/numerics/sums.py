@@ -14,7 +14,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from fractions import Fraction
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -37,8 +36,6 @@ _MOST_ADDED = 1 << 30
 #: What is added in three parts has bins of at most so many rows, and numbers of a part so many bits;
 #: of so many numbers a part does not overflow, and of such a base no sum on the way to it.
 _WIDEST, _PART_BITS, _MOST_IN_PARTS, _HIGHEST_BASE = 70, 41, 1 << 22, 800
-#: By it a float64 is split into two halves of 26 bits.
-_SPLITTER = 134217729.0
 #: The second column of a plain sum.
 NO_FACTORS = np.empty(0, np.int64)
 
@@ -178,22 +175,6 @@ def _window(columns: tuple[Int64s, ...]) -> tuple[int, int]:
         base += LEAST_FLOAT + low - _FIRST_FIELD
         width += high - low + 1
     return base, width
-
-
-def split_squares(values: Floats) -> tuple[Floats, Floats]:
-    """Return two numbers for each value that together are its square, without rounding.
-
-    Dekker, "A floating-point technique for extending the available precision" (1971), section 5.
-    """
-    high = _SPLITTER * values - (_SPLITTER * values - values)
-    low, square = values - high, values * values
-    return square, ((high * high - square) + 2.0 * high * low) + low * low
-
-
-def squares_about_mean(values: Floats) -> Floats:
-    """Return the sum of squares of each column about its mean, added row by row."""
-    mean = reduce(np.add, values) / len(values)
-    return reduce(np.add, ((row - mean) ** 2 for row in values))
 
 
 def cut(low: int, high: int) -> list[slice]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from ._jit import kernel
-from .arrays import Int64s, Numbers
+from .arrays import Floats, Int64s, Numbers
 
 #: Stands for the codes of one group.
 NO_CODES = np.empty(0, np.uint8)
@@ -26,6 +26,8 @@ _LOW_32 = (1 << 32) - 1
 _LOW_27 = (1 << 27) - 1
 #: The exponent of the last bit of the smallest float64.
 _LEAST = -1074
+#: By it a float64 is split into two halves of 26 bits.
+_SPLITTER = 134217729.0
 
 
 @kernel
@@ -130,3 +132,31 @@ def exponent_range(bits: Int64s) -> tuple[int, int]:
             low = min(low, exponent)
             high = max(high, exponent)
     return low, high
+
+
+@kernel
+def split_squares(values: Floats, square: Floats, rest: Floats) -> None:
+    """Write two numbers for each value that together are its square, without rounding.
+
+    Dekker, "A floating-point technique for extending the available precision" (1971), section 5.
+    """
+    for i in range(values.size):
+        value = values[i]
+        high = _SPLITTER * value - (_SPLITTER * value - value)
+        low = value - high
+        square[i] = value * value
+        rest[i] = ((high * high - square[i]) + 2.0 * high * low) + low * low
+
+
+@kernel
+def squares_about_mean(values: Floats, out: Floats) -> None:
+    """Write the sum of squares of each column about its mean, added row by row."""
+    rows, columns = values.shape
+    for i in range(columns):
+        mean, total = values[0, i], 0.0
+        for j in range(1, rows):
+            mean += values[j, i]
+        mean /= rows
+        for j in range(rows):
+            total += (values[j, i] - mean) * (values[j, i] - mean)
+        out[i] = total

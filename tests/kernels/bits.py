@@ -140,7 +140,11 @@ def replicates() -> Iterator[object]:
         maps.log_odds(column, own)
         for factors in (NO_FACTORS, column.view(np.int64)):
             sums.add_columns(own.view(np.int64), factors, sums.NO_CODES, -2148, bins[None])
-    yield from (links, bins)
+    square, rest = np.empty((2, 150))
+    sums.split_squares(links[0], square, rest)
+    spread = np.empty(150)
+    sums.squares_about_mean(links, spread)
+    yield from (links, bins, square, rest, spread)
     label, times = (values[2] > 0.5).astype(float), random.integers(0, 3, 150).astype(float)
     gradient, hessian = np.zeros(3), np.zeros((3, 3))
     inputs = np.ascontiguousarray(links.T)

@@ -13,6 +13,8 @@ TWINS = {
     "add_columns": "exact_group_sums",
     "sum_in_parts": "exact_sum",
     "exponent_range": "exponent_range",
+    "split_squares": "square",
+    "squares_about_mean": "squares_about_mean",
 }
 
 

@@ -36,18 +36,13 @@ from calibkit.methods.vad.model import Segment, VadFit
 from calibkit.models.kinds import Request
 from calibkit.models.scales import measure
 from calibkit.numerics.hashes import data_hash, merge_hashes, text_numbers
-from calibkit.numerics.sums import (
-    LEAST_PRODUCT,
-    ExactSum,
-    nearest_float,
-    split_squares,
-    squares_about_mean,
-)
+from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit_kernels.elementary import logits
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit
+from calibkit_kernels.sums import split_squares, squares_about_mean
 
 if TYPE_CHECKING:
     from calibkit.maps.model import CalibratorModel
@@ -184,8 +179,9 @@ def sum_moments(
             counted = times, times[moved]
         for total, values in zip(totals, counted, strict=False):
             total.add(values)
-        square, rest = split_squares(links[0])
-        spread = squares_about_mean(links[first:members])
+        square, rest, spread = np.empty((3, size))
+        split_squares(links[0], square, rest)
+        squares_about_mean(links[first:members], spread)
         columns = [*enumerate(links, 2), (-2, square), (-2, rest), (-1, spread)]
         for place, values in columns:
             totals[place].add(values, times)
