@@ -146,8 +146,10 @@ def series_of(name: str, values: Any) -> Any:
     """Return a list as the column that it is, of the type that has room for all its values.
 
     An array of Python objects, such as pandas makes of columns with gaps, is what these are; so are
-    the arrays of its own types.  Others stay.
+    the arrays of its own types, and what a mask covers is no value.  Others stay.
     """
+    if np.ma.isMaskedArray(values):
+        return pl.Series(name, values.data).set(pl.Series(np.ma.getmaskarray(values)), None)
     own = isinstance(values, list | tuple)
     objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
     if not own and (hasattr(values, "iloc") or not (objects or hasattr(values, "__arrow_array__"))):

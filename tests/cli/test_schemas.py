@@ -27,10 +27,20 @@ def content(path: Path) -> Any:
     return json.loads(path.read_bytes())
 
 
+def alike(text: str) -> Any:
+    """Return a schema with its alternatives in one order: that of msgspec depends on its version."""
+
+    def ordered(found: dict[str, Any]) -> dict[str, Any]:
+        if "anyOf" in found:
+            found["anyOf"].sort(key=lambda one: json.dumps(one, sort_keys=True))
+        return found
+
+    return json.loads(text, object_hook=ordered)
+
+
 def test_schemas_are_published_as_they_are() -> None:
-    assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == texts(), (
-        "make docs"
-    )
+    published = {path.name: alike(path.read_text(encoding="utf-8")) for path in FOLDER.iterdir()}
+    assert published == {name: alike(text) for name, text in texts().items()}, "make docs"
 
 
 @pytest.mark.parametrize("name", KNOWN)
