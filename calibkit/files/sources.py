@@ -149,7 +149,9 @@ def series_of(name: str, values: Any) -> Any:
     the arrays of its own types, and what a mask covers is no value.  Others stay.
     """
     if np.ma.isMaskedArray(values):
-        return pl.Series(name, values.data).set(pl.Series(np.ma.getmaskarray(values)), None)
+        if values.dtype.kind != "O":
+            return pl.Series(name, values.data).set(pl.Series(np.ma.getmaskarray(values)), None)
+        values = values.tolist()
     own = isinstance(values, list | tuple)
     objects = getattr(getattr(values, "dtype", None), "kind", "") == "O"
     if not own and (hasattr(values, "iloc") or not (objects or hasattr(values, "__arrow_array__"))):

@@ -390,15 +390,18 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
 
 
 def _first_keys(source: Path | bytes, path: str) -> Iterable[str]:
-    """Return the keys of the first line that is one."""
+    """Return the keys of the first line; of what is no object none, which polars refuses."""
     begun = b""
     with source.open("rb") if isinstance(source, Path) else BytesIO(source) as stream:
         for chunk in decompressed(stream, path):
             begun = (begun + chunk).removeprefix(formats.UTF8_BOM).lstrip()
             if b"\n" in begun:
                 break
-    keys: Iterable[str] = json.loads(begun.partition(b"\n")[0] or b"{}")
-    return keys
+    try:
+        keys = json.loads(begun.partition(b"\n")[0])
+    except (ValueError, RecursionError):
+        return ()
+    return keys if isinstance(keys, dict) else ()
 
 
 def _refuse_json(lines: Iterable[bytes], path: str) -> None:

@@ -272,7 +272,7 @@ def test_a_night_on_which_no_label_has_arrived(form: str, watch: Watch) -> None:
 @pytest.mark.parametrize("day", ["2026-01-011", "2026-01-01x", "2026-01-01 late"])
 def test_text_that_only_begins_with_a_date_is_no_night(day: str, watch: Watch) -> None:
     at = pl.int_range(pl.len()) == 3
-    days = pl.when(at).then(pl.lit(day)).otherwise(pl.lit("2026-01-01 23:59:59"))
+    days = pl.when(at).then(pl.lit(day)).otherwise(pl.lit("2026-01-01T23+01:00"))
     done = watch(nights(1).with_columns(day=days), "--period day", form="csv")
     done.refused(3, "no night in 1 row (first: row 4")
 

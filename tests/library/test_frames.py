@@ -51,6 +51,8 @@ def test_an_array_of_any_kind_is_a_column(kind: str) -> None:
 def test_a_matrix_keeps_its_mask_and_lists_their_types() -> None:
     members = np.ma.array([[0.2, 0.3], [0.4, 0.9]], mask=[[0, 0], [0, 1]])
     assert made(members=members)[0]["score_1"].to_list() == [0.3, None]
+    mixed = np.ma.array(np.array([0.5, "x"], object), mask=[0, 1])
+    assert made(score=mixed)[0]["score"].to_list() == [0.5, None]
     assert made(features=[[0.5, "x"], [1.0, "y"]])[0].dtypes == [pl.Float64, pl.String]
 
 

@@ -300,6 +300,7 @@ NOISE = random.Random(1).randbytes(9000).hex().encode()
         ("x.csv", "score,label\r0.5,1\r0.6,0\r", "end in a carriage return alone"),
         ("x.csv", "# of may\nscore,label\n0.5,1\n0.6,0\n", "is the first line the header"),
         ("x.csv", "score,label\n0.5,1\n0.6,0,7\n0.6,0\n", "correct the row, or quote"),
+        ("x.ndjson", 'null\n{"v": 1}\n', "not a JSON object .first: row 1"),
         ("x.csv", "a,b\n" + "1,2\n" * 9 + '1"7,2\n' + "3,4\n" * 9, "close the quotation mark"),
         ("x.parquet", "v,w\n1,2\n" * 20, "not of its format"),
         ("x.arrow", "v,w\n1,2\n" * 20, "not of its format"),

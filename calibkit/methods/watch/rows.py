@@ -33,7 +33,7 @@ _CHANCE = "decision_probability"
 _UNLABELLED = ("without a label left out (--unlabelled drop)", "without a label, for drift alone")
 
 #: A night as text: a date, which a time of day may follow.
-_DAY = r"^(\d{4}-\d\d-\d\d)(?:$|[T ](?:[01]?\d|2[0-3])(?::?[0-5]\d|Z|$))"
+_DAY = r"^(\d{4}-\d\d-\d\d)(?:$|[T ](?:[01]?\d|2[0-3])(?::?[0-5]\d|[Z+-]|$))"
 _KINDS = "give dates (2026-11-22; others by --date-format), times or whole numbers"
 
 
