@@ -8,8 +8,8 @@ from typing import Any
 
 from msgspec import Struct
 
-#: After so many kernels that it had to compile, a command knows which follow; it takes at most so many
-#: processes to compile them.
+#: So many kernels that a command had to compile tell the types of its columns, and so all that follow;
+#: it takes at most so many processes to compile them.
 TELLING, MOST_PROCESSES = 3, 4
 #: What a process that compiles takes, in bytes: a small container has no room for several.
 _COMPILER = 300_000_000
@@ -71,12 +71,15 @@ def share_compiling(command: str) -> None:
 
     A command calls its kernels one after the other, and this process compiles each when it comes to
     it.  With the first one other processes start, at low priority, as many as fit into the memory that
-    a command takes by default.  The first few tell the types of the columns, and so what will be
-    called: the others begin at the far end of that.  They end with this one (`stop_sharing`).
+    a command takes by default.  They begin at the far end of what will be called: of what columns of
+    any types call, until the first few kernels tell the types.  They end with this one
+    (`stop_sharing`).
     """
     import calibkit_kernels
 
     seen: list[str] = []
+
+    told: set[str] = set()
 
     def before(count: int, line: str) -> None:
         if _hear is not None:
@@ -84,8 +87,8 @@ def share_compiling(command: str) -> None:
         seen.append(line)
         if len(seen) == 1:
             _start_sharing()
-        elif len(seen) == TELLING:
-            _tell_sharing(command, seen)
+        if _sharing and len(seen) <= TELLING:
+            _tell_sharing(command, seen, told)
 
     calibkit_kernels.before_compiling = before
 
@@ -115,13 +118,17 @@ def _start_sharing() -> None:
             _sharing.append(process)
 
 
-def _tell_sharing(command: str, seen: Sequence[str]) -> None:
+def _tell_sharing(command: str, seen: Sequence[str], told: set[str]) -> None:
     from calibkit_kernels import _ahead
 
-    lines = _ahead.first_used(command, seen)[: TELLING - 1 : -1]
+    lines = [line for line in _ahead.first_used(command, seen)[::-1] if line not in told | {*seen}]
+    told.update(lines)
     for place, process in enumerate(_sharing):
-        with suppress(OSError), process.stdin as pipe:  # it may have ended
-            pipe.write("\n".join(lines[place :: len(_sharing)]))
+        with suppress(OSError):  # it may have ended
+            process.stdin.writelines(f"{line}\n" for line in lines[place :: len(_sharing)])
+            process.stdin.flush()
+            if len(seen) == TELLING:
+                process.stdin.close()
 
 
 def stop_sharing() -> None:

@@ -34,11 +34,12 @@ def listed() -> list[str]:
 
 
 def first_used(command: str, seen: Iterable[str]) -> list[str]:
-    """Return what the first use of a command calls that has called these lines; nothing if unknown."""
+    """Return what any first use of a command calls that has called these lines; nothing if unknown."""
     text = Path(__file__).with_name("first_use.txt").read_text("utf-8")
-    runs = (run.splitlines() for run in text.split("# ")[1:])
+    uses = (use.splitlines() for use in text.split("# ")[1:])
     called = set(seen)
-    return next((own for name, *own in runs if name == command and called <= set(own)), [])
+    first, *others = [own for name, *own in uses if name == command and called <= set(own)] or [[]]
+    return [line for line in first if all(line in other for other in others)]
 
 
 def compiled(own: Any, names: Iterable[str]) -> tuple[Code | None, Callable[..., Any]]:
@@ -102,4 +103,4 @@ def type_of(text: str) -> Any:
 if __name__ == "__main__":
     with suppress(AttributeError, OSError):  # not on this system, or not allowed
         os.nice(10)
-    compile_for(int(sys.argv[1]), sys.stdin.read().splitlines())
+    compile_for(int(sys.argv[1]), map(str.strip, sys.stdin))

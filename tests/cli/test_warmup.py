@@ -163,14 +163,23 @@ def test_as_many_compile_as_memory_has_room_for(
 
 
 @compiled_only
-def test_others_begin_at_the_far_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_others_begin_at_the_far_end_of_what_any_types_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     pipes = [(tmp_path / name).open("w") for name in "ab"]
     monkeypatch.setattr(kernels, "_sharing", [SimpleNamespace(stdin=pipe) for pipe in pipes])
-    lines = _ahead.first_used("calibrate", [])
-    kernels._tell_sharing("calibrate", lines[:3])
-    told = [(tmp_path / name).read_text().splitlines() for name in "ab"]
-    assert (told[0], told[1]) == (lines[:2:-1][::2], lines[:2:-1][1::2])
-    assert sorted(told[0] + told[1]) == sorted(lines[3:])
+    told: set[str] = set()
+    first, *after = _ahead.first_used("boundary", [])
+    kernels._tell_sharing("boundary", [first], told)
+    lines = [(tmp_path / name).read_text().splitlines() for name in "ab"]
+    assert lines == [after[::-1][::2], after[::-1][1::2]]
+
+    narrow = "sorting.falling_keys: array(uint32, 1d, C); array(uint64, 1d, C)"
+    seen = [first, after[0], narrow]
+    kernels._tell_sharing("boundary", seen, told)
+    every = [line for name in "ab" for line in (tmp_path / name).read_text().splitlines()]
+    assert sorted([first, narrow, *every]) == sorted(_ahead.first_used("boundary", seen))
+    assert all(pipe.closed for pipe in pipes)
 
 
 @compiled_only
