@@ -170,6 +170,8 @@ def add_bin_sums(
 
 #: Factors up to which a rising factorial is multiplied out; beyond, Stirling's series.
 _MULTIPLIED = 12
+#: Between these, as many factors are multiplied whose product is a normal number for certain.
+_SMALLEST, _GREATEST = 1e-20, 1e20
 #: Where Stirling's series, cut after 1/x^9, is exact to rounding.
 _LARGE = 16.0
 
@@ -241,13 +243,20 @@ def histogram_costs(
     for i in range(counts.shape[0]):
         strength, votes = math.exp(log_strength[i]), np.int64(0)
         lost, fallen = 0.0, 0.0
+        # The first few factors of all classes together, as in `log_rising`: they share a logarithm.
+        product, rational = 1.0, 0.0
         for k in range(counts.shape[1]):
-            y = counts[i, k]
-            if y > 0:
-                votes += y
-                one, change = log_rising(strength * probabilities[i, k], int(y))
+            y, x = counts[i, k], strength * probabilities[i, k]
+            votes += y
+            if votes <= _MULTIPLIED and _SMALLEST < x < _GREATEST:
+                for place in range(y):
+                    factor = x + place
+                    rational = rational * factor + product * x
+                    product *= factor
+            elif y > 0:
+                one, change = log_rising(x, int(y))
                 lost += one
                 fallen += change
         whole, rise = log_rising(strength, int(votes))
-        cost[i] = whole - lost
-        slope[i] = rise - fallen
+        cost[i] = whole - lost - math.log(product)
+        slope[i] = rise - fallen - rational / product

@@ -147,6 +147,7 @@ def fit_alpha(rows: StoredRows, options: AlphaOptions, named: AlphaFeatures) -> 
         features,
         regularization=options.regularization,
         threads=options.workers,
+        empty=rows.arrays.empty,
     )
 
     def disagreement(block: slice) -> Floats:
@@ -282,6 +283,7 @@ def fit_strength(
     *,
     regularization: float = 0.005,
     threads: int = 1,
+    empty: Callable[..., Floats] = np.empty,
 ) -> Strength:
     """Fit the strength to votes.
 
@@ -289,7 +291,7 @@ def fit_strength(
     good as random, and every row has a vote; features are rows x features, or None for a constant
     strength.  `regularization` is the penalty of (ln alpha0)^2, a row: both it and the likelihood are
     averaged over rows, so its strength depends neither on the number of rows nor on that of votes.
-    The result depends on no thread.
+    The result depends on no thread.  `empty` makes an array as large as the features.
 
     Rows with one vote say nothing about alpha0: with such rows only, ln alpha0 is 0 under a penalty
     and not determined without one.  The objective need not be convex: the best constant is looked
@@ -301,7 +303,10 @@ def fit_strength(
     if features is not None:
         mean, factor = standard(features)
         start = np.append(np.zeros(features.shape[1]), constant.point)
-        objective = replace(objective, features=features, mean=mean, factor=factor)
+        standardised = empty(features.shape, np.float64)
+        for block in blocks(features.shape[0], BLOCK_ROWS):
+            standardised[block] = (features[block] - mean) * factor
+        objective = replace(objective, features=standardised)
         found = quasi_newton(objective.at, start, tolerance=FLAT_OF_MANY)
         weights = found.point[:-1] * factor
         shift = float(np.cumsum(weights * mean)[-1])
@@ -339,8 +344,7 @@ class Objective(Struct, frozen=True):
     """The mean cost of rows as a function of weights and intercept, with its gradient.
 
     Rows are taken in fixed blocks, whose sums are added in order: the same result for any number of
-    threads.  Weights are of features less their mean, times a factor; without features one strength is
-    that of all rows.
+    threads.  Without features one strength is that of all rows.
     """
 
     probabilities: Floats
@@ -348,8 +352,6 @@ class Objective(Struct, frozen=True):
     regularization: float
     threads: int
     features: Floats | None = None
-    mean: Floats | float = 0.0
-    factor: Floats | float = 1.0
 
     def at(self, point: Floats) -> tuple[float, Floats]:
         """Return the mean cost at weights and intercept (last), and its gradient in them."""
@@ -367,10 +369,8 @@ class Objective(Struct, frozen=True):
 
     def _block(self, rows: slice, point: Floats) -> tuple[float, Floats]:
         """Return the cost of a block of rows, and its gradient."""
-        counts, features = self.counts[rows], None
-        if self.features is not None:
-            features = self.features[rows] - self.mean
-            features *= self.factor
+        counts = self.counts[rows]
+        features = None if self.features is None else self.features[rows]
         log_alpha0 = log_strength(features, counts.shape[0], point[:-1], float(point[-1]))[:, None]
         cost, slope = np.empty((2, counts.shape[0], 1))
         probabilities = self.probabilities[rows]
