@@ -110,8 +110,8 @@ class Option(Struct, frozen=True, kw_only=True):
             if low and (self.most is None or number <= self.most) and abs(number) < inf:
                 return number
         what = "a whole number" if self.kind is int else "a number"
-        least = "" if self.least is None else f", at least {self.least:g}"
-        most = "" if self.most is None else f", at most {self.most:g}"
+        least = "" if self.least is None else f", at least {self.least}"
+        most = "" if self.most is None else f", at most {self.most}"
         raise UsageError(f"{self.flag} is {value!r}; expected {what}{least}{most}.")
 
 

@@ -1,7 +1,7 @@
 """Commands made of classes of options: what they take, and their help, is what the classes say.
 
 typer hands every value to pydantic, defaults too.  Loading that takes longer than importing this
-program's own modules, and a text that is declared to be text needs no check: see `prefer_plain_values`.
+program's own modules, and options check their values anyway: see `let_options_check`.
 What prints its help loads a parser of Markdown, which no help here is written in: see `load_printer`.
 """
 
@@ -17,7 +17,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
 
 import typer
 from typer import core
@@ -134,6 +134,7 @@ def _parameter(option: Option) -> inspect.Parameter:
         flags = option.flags or (option.flag,)
         about |= {"min": option.least, "max": option.most} if kind in (int, int | None) else {}
         info = typer.Option(*flags, rich_help_panel=option.group, **about)
+    info.option = option
     keyword = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(
         option.name, keyword, default=default, annotation=Annotated[kind, info]
@@ -273,51 +274,43 @@ def load_printer() -> None:
             del sys.modules[name]
 
 
-# Values that already are what was declared -------------------------------------------------------
-
-WHOLE, NUMBER = re.compile(r"-?[0-9]{1,15}"), re.compile(r"-?[0-9]{1,15}(\.[0-9]{1,15})?")
-
-#: The value has to go typer's way; None is a value.
-NOT_PLAIN = object()
+# Values that options check -----------------------------------------------------------------------
 
 #: typer's own module, by what it does not export: where it does not have it, nothing is changed.
 _TYPER: Any = core
 
 
-def prefer_plain_values() -> None:
-    """Take values that already are what was declared without typer's validator.
-
-    Others (a number out of bounds, a choice that does not exist) still go typer's way and get its
-    messages.
-    """
+def let_options_check() -> None:
+    """Let options check their values as they do in Python, in place of typer's validator."""
     parameter: Any = getattr(_TYPER, "_TyperParameter", None)
     if hasattr(parameter, "get_runtime_param") and hasattr(_TYPER, "build_runtime_param"):
         parameter.get_runtime_param = lambda self: SimpleNamespace(coerce=_coerce)
 
 
 def _coerce(value: Any, param: Any, ctx: Any) -> Any:
-    """Return the value of a parameter, converted plainly or as typer does."""
-    if value is None:
-        return () if param.multiple or param.nargs == -1 else None
+    """Return the value of a parameter as its option takes it.
+
+    Text that an option reads in a way of its own is read when all of them are there.
+    """
+    if param.multiple or param.nargs == -1:
+        return list(value or ())
     kind = param.type_descriptor
-    found = plain(value, kind.annotation, kind.parameter_info)
-    if found is not NOT_PLAIN:
-        return found
-    return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
+    if value is None or kind.annotation is str:
+        return value
+    option = getattr(kind.parameter_info, "option", None)
+    if option is None or kind.annotation is bool:  # of the environment, or an option of typer's own
+        return _TYPER.build_runtime_param(kind).coerce(value, param=param, ctx=ctx)
+    try:
+        return option.take(number_of(value, kind.annotation))
+    except UsageError as error:  # the parser knows where the value comes from
+        raise typer.BadParameter(error.message, ctx=ctx, param=param) from error
 
 
-def plain(value: Any, annotation: Any, info: Any) -> Any:
-    """Return a value as its annotation declares it, `NOT_PLAIN` where that needs a check."""
-    if annotation in (int, float):
-        if type(value) is str and (WHOLE if annotation is int else NUMBER).fullmatch(value):
-            value = annotation(value)
-        low = type(value) is annotation and (info.min is None or value >= info.min)
-        return value if low and (info.max is None or value <= info.max) else NOT_PLAIN
-    if get_origin(annotation) is Literal:
-        known = type(value) is str and value in get_args(annotation)
-    elif annotation == list[str]:
-        known = isinstance(value, list | tuple) and all(type(one) is str for one in value)
-        value = list(value) if known else value
-    else:
-        known = annotation is str and type(value) is str
-    return value if known else NOT_PLAIN
+def number_of(value: Any, kind: Any) -> Any:
+    """Return the number of a kind that a text is; any other value as it is."""
+    if kind not in (int, float) or not isinstance(value, str):
+        return value
+    try:
+        return kind(value.removesuffix(".0"))  # 5.0 is a whole number too
+    except ValueError:
+        return value

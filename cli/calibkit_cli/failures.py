@@ -203,16 +203,18 @@ def drop_stdout() -> None:
 
 
 def _usage_message(error: BaseException) -> str:
-    text: str = error.format_message()  # type: ignore[attr-defined]  # typer may bring its own click
+    cause = error.__cause__  # an option has refused the value
+    said: Any = error  # typer may bring its own click
+    text: str = cause.message if isinstance(cause, UsageError) else said.format_message()
     context = getattr(error, "ctx", None)
     if type(error).__name__ == "NoSuchOption" and context is not None:
         option = str(getattr(error, "option_name", ""))
         names = [name for param in context.command.params for name in param.opts]
         text = f"No such option: {option}{nearest(option, names)}"
-    # pydantic, which reads the values for typer, has its own words; typer always names the variable
-    text = re.sub(r"Value error, | \(env var: [^)]*\)", "", text).rstrip().rstrip(".")
-    details = getattr(error.__cause__ or error.__context__, "errors", None)
-    if callable(details) and "Input should be" in str(error):  # the value is not in its message
+    # typer always names the variable; its validator, which reads flags there, does not name the value
+    text = re.sub(r" \(env var: [^)]*\)", "", text).rstrip().rstrip(".")
+    details = getattr(cause, "errors", None)
+    if callable(details):
         text += f"; got {details()[0].get('input')!r}"
     param = getattr(error, "param", None)
     if param is not None and context is not None:

@@ -23,7 +23,7 @@ from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_comp
 
 from . import failures
 from .console import clear_line, end_lines, say_it_compiles
-from .declare import Listing, prefer_plain_values
+from .declare import Listing, let_options_check
 from .help_pages import arrange, name_no_types
 
 #: What the commands are for, in the order of the help, and what each does: the first sentence of its
@@ -163,7 +163,7 @@ def build_app(commands: Iterable[str] = COMMANDS, *, brief: bool = False) -> typ
             module = import_module(f"calibkit_cli.{_PLACES.get(name, name)}")
             getattr(module, name.replace("-", "_"))(app, name)
     arrange(app, {name: purpose for purpose, own in PURPOSES.items() for name in own})
-    prefer_plain_values()
+    let_options_check()
     name_no_types()
     return app
 
