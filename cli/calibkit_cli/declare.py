@@ -311,6 +311,7 @@ def number_of(value: Any, kind: Any) -> Any:
     if kind not in (int, float) or not isinstance(value, str):
         return value
     try:
-        return kind(value.removesuffix(".0"))  # 5.0 is a whole number too
+        # 5.0 is a whole number too.
+        return kind(value.removesuffix(".0") if kind is int else value)
     except ValueError:
         return value

@@ -189,7 +189,7 @@ def test_a_name_clash_with_the_added_columns(tmp_path: Path, refuse: Refuse) -> 
 
 @pytest.mark.parametrize(
     ("text", "kind", "found"),
-    [("-12", int, -12), ("5.0", int, 5), (" 5", int, 5), ("0.5", float, 0.5), ("1e3", float, 1e3)],
+    [("-12", int, -12), ("5.0", int, 5), (" 5", int, 5), (".0", float, 0.0), ("1e3", float, 1e3)],
 )
 def test_texts_that_are_numbers_become_what_typer_makes_of_them(
     text: str, kind: Any, found: Any
