@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 
 def normal_density(z: float) -> float:
-    """Return the density."""
-    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
+    """Return the density, of an exponent that is not rounded."""
+    with localcontext(prec=60):
+        return float((-(Decimal(z) ** 2) / 2).exp()) / math.sqrt(2 * math.pi)
 
 
 def normal_cdf(z: float) -> float:
