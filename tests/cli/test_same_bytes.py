@@ -32,9 +32,16 @@ EXACT = {
 #: Fits of every kind, of which kernels that are not compiled make the same.
 INTERPRETED = (
     *("exact", "weights", "logistic", "stochastic", "mist", "vw-dpmt", "beta", "map of weights"),
-    *("venn-abers", "votes, vector", "vad", "tree", "alpha", "evaluate", "intervals"),
-    "evaluate votes",
+    *("venn-abers", "votes, vector", "vad of bootstrap", "tree", "alpha", "evaluate", "intervals"),
+    *("evaluate votes", "gmt", "intervals of ranks", "confidence", "temperature", "spline"),
 )
+#: And what they leave out: draws for many rows, pools, margins, models of selections.
+BESIDE = {
+    "many": "boundary ROWS --precision 0.6 --method exact --weight many",
+    "pools": "evaluate ROWS --metrics miscalibration,mce,smooth_ece",
+    "applied": "apply FOLDER/exact.json ROWS --keep score --output-format ndjson",
+    "selected": "simulate selection --rows 40 --train-rows 60 --inputs 3 --output-format ndjson",
+}
 
 #: How the rows are stored and read.
 WAYS = ("parquet", "five threads", "reversed", "glob", "ndjson", "arrow", "hive folder")
@@ -120,25 +127,29 @@ def test_validate_says_the_same(kept: tuple[Path, dict[str, list[Any]]]) -> None
     assert found[0] == found[1] == found[2]
 
 
-@pytest.mark.more
 def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
     """The interpreter takes long for what compiled kernels do at once: the fits share a process."""
-    file = write(rows(80), tmp_path / "rows.parquet")
+    frame = rows(80)
+    file = write(frame.with_columns(many=frame["weight"] * 10**7), tmp_path / "rows.parquet")
     script = (
         "import json, sys\n"
         "from calibkit_cli.main import run\n"
         "for name, line in json.loads(sys.argv[2]).items():\n"
         "    assert run([*line, '-q', '-o', f'{sys.argv[1]}/{name}.json']) == 0, name\n"
     )
-    lines = json.dumps({name: words(FITS[name], tmp_path, file) for name in INTERPRETED})
+    lines = {name: words(FITS[name], tmp_path, file) for name in INTERPRETED}
     found = []
     for disabled in ("0", "1"):
         out = tmp_path / disabled
         out.mkdir()
-        printed(script, str(out), lines, NUMBA_DISABLE_JIT=disabled)
+        beside = {
+            name: line.replace("ROWS", str(file)).replace("FOLDER", str(out)).split()
+            for name, line in BESIDE.items()
+        }
+        printed(script, str(out), json.dumps({**lines, **beside}), NUMBA_DISABLE_JIT=disabled)
         found.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert found[0] == found[1]
-    assert len(found[0]) == len(INTERPRETED)
+    assert len(found[0]) == len(INTERPRETED) + len(BESIDE)
 
 
 def test_exponentials_are_those_of_every_processor() -> None:

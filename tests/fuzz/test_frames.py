@@ -63,6 +63,14 @@ def ran(given: Given, *words: str, model: Path | None = None) -> Any:
         return json.loads(out.read_bytes(), parse_constant=pytest.fail)
 
 
+def applied_to(given: Given, content: dict[str, Any]) -> Any:
+    """Return what a model adds to a frame."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        path.write_text(json.dumps(content))
+        return ran(given, "apply", model=path)
+
+
 def without(given: Given, name: str) -> Given:
     """Leave a column out, and with it perhaps what is wrong."""
     return Given(given.frame.drop(name), given.sound or None, given.suffix, given.names)
@@ -215,10 +223,7 @@ def test_isotonic_maps_are_the_max_min_formula(given: Given, weighted: bool) -> 
     count = [total([row for row in rows if row[0] == s]) for s in scores]
     positive = [total([row for row in rows if row[0] == s and row[1]]) for s in scores]
     fitted = naive_maps.isotonic_fit(count, positive)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "cal.json"
-        path.write_text(json.dumps(model))
-        applied = ran(given, "apply", model=path)
+    applied = applied_to(given, model)
     for score, value in zip(given["score"], applied["calibrated"].to_list(), strict=True):
         if score in scores:
             assert near(value, float(fitted[scores.index(score)]))
@@ -231,10 +236,7 @@ def test_calibrated_scores_are_probabilities_in_order(given: Given, method: str)
     model = ran(given, "calibrate", *columns)
     if model is None:
         return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "cal.json"
-        path.write_text(json.dumps(model))
-        applied = ran(given, "apply", model=path)
+    applied = applied_to(given, model)
     values = applied["calibrated"].to_list()
     assert all(0.0 < value < 1.0 for value in values)
     pairs = sorted(zip(given["score"], values, strict=True))
@@ -322,10 +324,7 @@ def test_parts_and_maps_are_numbers(given: Given) -> None:
     model = ran(free, "hetcal", *columns, "--features", names, "--shrinkage", "1")
     if model is None:
         return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "hetcal.json"
-        path.write_text(json.dumps(model))
-        applied = ran(free, "apply", model=path)
+    applied = applied_to(free, model)
     assert applied.height == given.frame.height
     assert applied["calibrated"].is_between(0.0, 1.0).all()
     pairs = zip(given["score"], applied["leaf"], applied["calibrated"], strict=True)

@@ -16,6 +16,7 @@ from calibkit_kernels.logistic import BLOCK, is_separated
 from calibkit_kernels.newton import FLAT
 from tests.conftest import INTERPRETED
 from tests.naive import logistic as naive
+from tests.naive.dense import column_sums
 
 weights = st.integers(0, 3).map(float)
 points = st.lists(
@@ -62,7 +63,7 @@ def test_sums_are_those_of_single_rows(
 def test_blocks_add_up() -> None:
     sums, total = np.random.default_rng(0).normal(size=(7, 4)), np.empty(4)
     logistic.add_blocks(sums, total)
-    assert total == pytest.approx(naive.column_totals(sums.tolist()))
+    assert total == pytest.approx(column_sums(sums.tolist()))
 
 
 @given(st.data(), st.integers(1, 6), st.integers(1, 3))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.isotonic import IsotonicRegression
 
 from calibkit.maps.lines import pieces
 from calibkit.maps.model import ScoreMap
@@ -143,19 +142,6 @@ def vertices(selected: np.ndarray, hits: np.ndarray) -> list[int]:
 def test_vertices_lie_above_every_chord(groups: list[tuple[int, int]], scale: int) -> None:
     selected, hits = prefixes(groups, scale)
     assert vertices(selected, hits) == boundaries.concave_hull(selected.tolist(), hits.tolist())
-
-
-@given(steps.filter(bool))
-def test_rates_are_those_of_isotonic_regression(groups: list[tuple[int, int]]) -> None:
-    selected, hits = prefixes(groups)
-    last = vertices(selected, hits)
-    size, found = np.diff(last, prepend=-1), np.diff(hits[last], prepend=0)
-    fitted = np.repeat(found / np.diff(selected[last], prepend=0), size)
-    rows, positives = np.array(groups).T
-    regression = IsotonicRegression(increasing=False)
-    places, rates = np.arange(len(groups)), positives / rows
-    expected = regression.fit_transform(places, rates, sample_weight=rows)
-    assert np.allclose(fitted, expected, atol=1e-12)
 
 
 def test_slopes_that_floats_confuse_are_told_apart() -> None:

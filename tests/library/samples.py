@@ -65,16 +65,40 @@ def fit(rows: ScoreRows, *, test: ScoreRows | None = None, **options: Any) -> Fi
 Row = tuple[int, int, int, int]
 
 
-def tally_of(rows: list[Row], levels: int = 3) -> Tally:
-    """Return the counts of rows."""
-    score, level, label, weight = zip(*rows, strict=True)
+def counted(
+    score: Values,
+    level: Values,
+    label: Values,
+    levels: int,
+    weight: Values | None = None,
+    **more: Any,
+) -> Tally:
+    """Return the counts of rows whose columns are lists or arrays of any type."""
     return count_rows(
         np.array(score, np.float64),
         np.array(level, np.uint16),
         np.array(label, np.uint8),
         levels,
-        weight=np.array(weight, np.float64),
+        weight=None if weight is None else np.array(weight, np.float64),
+        **more,
     )
+
+
+def tally_of(rows: list[Row], levels: int = 3) -> Tally:
+    """Return the counts of rows."""
+    score, level, label, weight = zip(*rows, strict=True)
+    return counted(score, level, label, levels, weight)
+
+
+def all_totals(tally: Tally) -> list[tuple[int, int]]:
+    """Return (rows, positive rows) of every boundary, whether a sensible one or not."""
+    found = {(0, 0)}
+    for level in range(tally.levels):
+        own = tally.level == level
+        rows = np.append(0, np.cumsum(tally.count[own].astype(int))).tolist()
+        hits = np.append(0, np.cumsum(tally.positive[own].astype(int))).tolist()
+        found = {(m + a, t + b) for m, t in found for a, b in zip(rows, hits, strict=True)}
+    return sorted(found)
 
 
 def example(
@@ -95,14 +119,6 @@ def golden(case: str) -> dict[str, Any]:
         (ROOT / "tests" / "golden" / case / "expected.json").read_text()
     )
     return found
-
-
-def golden_rows(case: str, name: str = "rows.parquet") -> ScoreRows:
-    """Return the rows of a golden case; label None where the file has none."""
-    frame = pl.read_parquet(ROOT / "tests" / "golden" / case / name)
-    label = frame["label"].to_numpy() if "label" in frame.columns else None
-    score, uncertainty = frame["score"].to_numpy(), frame["uncertainty"].to_numpy()
-    return score_rows(score, label, uncertainty, scale="probability")
 
 
 def bins_of(grid: Grid, rows: ScoreRows) -> tuple[np.ndarray, np.ndarray]:

@@ -305,7 +305,6 @@ BAD: list[tuple[str, dict[str, Any], type[ck.CalibkitError], str]] = [
     ("fit_boundary", {"precision": 0.9, "strategy": "x"}, USAGE, "^strategy='x' is not known"),
     ("fit_boundary", {"precision": 0.9, "strategy": 3}, USAGE,
      "^strategy=3 is not known; use one of equal-mass"),
-    ("fit_boundary", {"precision": 0.9, "folds": 2.5}, USAGE, "^folds is 2.5"),
     ("fit_boundary", {"precision": 0.9, "uncertainty_bins": 0}, USAGE, "^uncertainty_bins is 0"),
     ("fit_boundary", {"precision": 0.9, "method": "exact", "uncertainty_bins": "auto", "folds": 0},
      USAGE, "give it folds"),

@@ -14,8 +14,8 @@ from calibkit.methods.boundary.problem.bounded import GOALS, RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Goal, Totals, tally_totals
 from calibkit.methods.boundary.solvers.prefixes import Solution, solve
 from calibkit.numerics.bounds import decimal_bound
-from calibkit.summaries.tally import Tally, count_rows
-from tests.library.samples import BOUNDS, example, tables
+from calibkit.summaries.tally import Tally
+from tests.library.samples import BOUNDS, all_totals, counted, example, tables
 from tests.naive import boundaries as naive
 
 THOROUGH = settings(max_examples=50)
@@ -25,29 +25,12 @@ bounds = st.sampled_from(BOUNDS) | st.integers(0, 10**9).map(lambda k: f"{k / 10
 
 def tally_of(table: dict[str, list[Any]], levels: int) -> Tally:
     """Return the tally of a table whose uncertainty column holds the levels."""
-    level = np.minimum(np.array(table["uncertainty"]), levels - 1).astype(np.uint16)
-    weight = table.get("weight")
-    return count_rows(
-        np.array(table["score"]),
-        level,
-        np.array(table["label"], np.uint8),
-        levels,
-        weight=None if weight is None else np.array(weight),
-    )
+    level = np.minimum(table["uncertainty"], levels - 1)
+    return counted(table["score"], level, table["label"], levels, table.get("weight"))
 
 
 def goal_of(tally: Tally, bounded: str, bound: str) -> Goal:
     return GOALS[bounded](decimal_bound(bound), tally_totals(tally))
-
-
-def every_boundary(tally: Tally) -> list[tuple[int, int]]:
-    """Return rows and positives (in units) of every boundary, all distinct scores tried."""
-    levels = []
-    for level in range(tally.levels):
-        own = tally.level == level
-        rows, hits = np.cumsum(tally.count[own]), np.cumsum(tally.positive[own])
-        levels.append(list(zip(rows.tolist(), hits.tolist(), strict=True)))
-    return list(naive.every_choice(levels).values())
 
 
 def solved(tally: Tally, goal: Goal, **options: Any) -> Solution:
@@ -68,7 +51,7 @@ def test_the_optimum_is_that_of_enumeration(
     tally = tally_of(table, levels)
     goal = goal_of(tally, bounded, bound)
     solution = solved(tally, goal)
-    every, positives = every_boundary(tally), goal.totals.positives
+    every, positives = all_totals(tally), goal.totals.positives
     found, limit = (solution.selected, solution.true_positives), Fraction(bound)
     assert solution.proven
     if tally.unit.exact:
@@ -92,7 +75,7 @@ def test_bounds_met_with_equality_are_met(
     bounded: str, table: dict[str, list[Any]], levels: int, data: st.DataObject
 ) -> None:
     tally = tally_of(table, levels)
-    every = [pair for pair in every_boundary(tally) if pair[1]]
+    every = [pair for pair in all_totals(tally) if pair[1]]
     positives = int(tally.level_totals[:, 2].sum())
     rows, hits = data.draw(st.sampled_from(every))
     bound = Fraction(hits, rows if bounded == "precision" else positives)
@@ -129,7 +112,7 @@ def scaled_tallies(draw: st.DrawFn) -> Tally:
 def test_large_counts_are_compared_exactly(bounded: str, tally: Tally, bound: str) -> None:
     goal = goal_of(tally, bounded, bound)
     solution = solved(tally, goal)
-    best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
+    best = naive.best_totals(all_totals(tally), bounded, Fraction(bound), goal.totals.positives)
     assert (solution.selected, solution.true_positives) == best and solution.proven
 
 
@@ -145,7 +128,7 @@ def test_a_search_cut_short_says_so_and_bounds_the_optimum(
     goal = goal_of(tally, bounded, bound)
     solution = solved(tally, goal, cap=cap)
     found = (solution.selected, solution.true_positives)
-    best = naive.best_totals(every_boundary(tally), bounded, Fraction(bound), goal.totals.positives)
+    best = naive.best_totals(all_totals(tally), bounded, Fraction(bound), goal.totals.positives)
     assert goal.met(*found)
     if bounded == "recall":
         assert solution.selected > 0

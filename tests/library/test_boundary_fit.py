@@ -129,7 +129,7 @@ def test_the_data_in_outline(table: dict[str, list[Any]]) -> None:
         ordered = sorted(np.repeat(values, times).tolist())
         marks = [ordered[j * len(ordered) // 20] for j in range(20)]
         assert [named.get(q, q) for q in quantiles] == marks
-        bins = np.array([bin_between(max(value, marks[0]), marks) for value in values.tolist()])
+        bins = np.array([naive.place_between(value, marks) for value in values.tolist()])
         assert counts == [int(times[bins == j].sum()) for j in range(20)]
         assert named.get(largest, largest) == values[times > 0].max()
     levels = naive.assign_levels(
@@ -140,30 +140,11 @@ def test_the_data_in_outline(table: dict[str, list[Any]]) -> None:
     assert outline.selected_share == model.fit.in_sample.selected / times.sum()
 
 
-def bin_between(value: float, marks: list[float]) -> int:
-    """Return the last quantile at or below a value; of several equal to it the first."""
-    if marks.count(value) > 1:
-        return marks.index(value)
-    return max(j for j, mark in enumerate(marks) if mark <= value)
-
-
 def test_test_rows_without_a_positive() -> None:
     table = example(50)
     nothing = score_rows([0.1, 0.99], [0, 0], [1.0, 1.0])
     found = fit(score_rows(**table), recall="0.5", test=nothing).model.fit.test
     assert found.positives == 0 and found.recall is None
-
-
-def naive_single_threshold(
-    rows: list[tuple[int, int, float]], bounded: str, bound: Fraction
-) -> float:
-    """Return the threshold of the best prefix of (rows, positives, lowest score); NaN for none."""
-    positives = max((t for _, t, _ in rows), default=0)
-    if bounded == "precision":
-        able = [(t, -m, s) for m, t, s in rows if t >= bound * m]
-    else:
-        able = [(Fraction(t, m), t, s) for m, t, s in rows if t >= bound * positives]
-    return max(able)[2] if able else math.nan
 
 
 @figures_bounded
@@ -180,7 +161,8 @@ def test_cross_validation_by_hand(bounded: str, folds: int, seed: int, bound: st
     counts = []
     for fold in range(folds):
         (prefixes,) = naive.prefix_points(dealt, 1, fold)
-        cut = naive_single_threshold(prefixes, bounded, Fraction(bound))
+        every = max((t for _, t, _ in prefixes), default=0)
+        cut = naive.best_threshold(prefixes, bounded, Fraction(bound), every)
         held = [e for e in dealt if e[2] == fold]
         positives = sum(e[4] for e in held)
         counts.append((*naive.count_selected(held, [cut]), positives))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from calibkit.summaries.tally import Tally
 from tests.cli.score_files import simulate
 from tests.library.samples import BOUNDS, score_rows, tables
 from tests.library.test_boundary_exact import tally_of
+from tests.naive import boundaries as naive
 
 LEVELS = 3
 bounds, either = st.sampled_from(BOUNDS), st.sampled_from(["precision", "recall"])
@@ -52,19 +54,11 @@ def groups_of(tally: Tally, level: int | None = None) -> list[Group]:
 WHOLE = tables(kinds=(None, "whole"), most=14)
 
 
-def best_of(groups: list[Group], bounded: str, bound: Fraction) -> Any:
-    """Return the best prefix that meets a bound: what counts first, then what breaks ties, its score.
-
-    Under a bound on precision that is the most positives, under one on recall the best precision.
-    """
-    positives, best, m, t = sum(hits for *_, hits in groups), None, 0, 0
-    for score, rows, hits in groups:
-        m, t = m + rows, t + hits
-        if bounded == "precision" and t and t >= bound * m:
-            best = max(best or (0,), (t, -m, score))
-        elif bounded == "recall" and t and t >= bound * positives:
-            best = max(best or (0,), (Fraction(t, m), t, score))
-    return best
+def best_of(groups: list[Group], bounded: str, bound: Fraction) -> float:
+    """Return the threshold of the best prefix that meets a bound; NaN where none does."""
+    scores, rows, hits = zip(*groups, strict=True) if groups else ((), (), ())
+    prefixes = list(zip(accumulate(rows), accumulate(hits), scores, strict=True))
+    return naive.best_threshold(prefixes, bounded, bound, sum(hits))
 
 
 @given(WHOLE, bounds, either)
@@ -72,12 +66,7 @@ def test_one_threshold(table: dict[str, list[Any]], bound: str, bounded: str) ->
     tally = tally_of(table, LEVELS)
     found = find("st", tally, bounded, bound)
     best = best_of(groups_of(tally), bounded, Fraction(bound))
-    if best is None:
-        assert found.selected == 0 and np.isnan(found.thresholds).all()
-        return
-    rows, hits = found.selected, found.true_positives
-    assert best[:2] == ((hits, -rows) if bounded == "precision" else (Fraction(hits, rows), hits))
-    assert found.thresholds.tolist() == [best[2]] * LEVELS
+    assert np.array_equal(found.thresholds, [best] * LEVELS, equal_nan=True)
 
 
 @given(WHOLE, bounds, either)
@@ -90,7 +79,7 @@ def test_greedy_takes_each_level_on_its_own(
         assert found.true_positives >= Fraction(bound) * int(tally.positive.sum())
     for level, threshold in enumerate(found.thresholds):
         best = best_of(groups_of(tally, level), bounded, Fraction(bound))
-        assert np.isnan(threshold) if best is None else threshold == best[2]
+        assert np.array_equal(threshold, best, equal_nan=True)
 
 
 def naive_mist(tally: Tally, bounded: str, bound: Fraction) -> list[float]:

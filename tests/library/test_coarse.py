@@ -1,4 +1,4 @@
-"""Keys of floats: their order, and coarser scales that are parts of finer ones."""
+"""Keys of floats: their order, and how far coarser scales move values; sizes of memory."""
 
 from __future__ import annotations
 
@@ -40,20 +40,6 @@ def test_keys_have_the_order_of_the_values(sample: tuple[bool, list[float]], dty
     assert ((keys[1:] > keys[:-1]) == (values[1:] > values[:-1])).all()
     assert ((keys[1:] == keys[:-1]) == (values[1:] == values[:-1])).all()
     assert (least_of(keys, dtype, probability=probability) == values).all()
-
-
-@given(samples, dtypes, st.integers(0, SIGNIFICAND), st.integers(0, SIGNIFICAND))
-def test_a_coarser_scale_joins_what_a_finer_one_holds(
-    sample: tuple[bool, list[float]], dtype: type, one: int, other: int
-) -> None:
-    probability, values = sample[0], as_array(sample[1], dtype)
-    few, many = sorted([one, other])
-    found = coarser(values, few, probability=probability)
-    assert found.dtype == dtype
-    assert (found <= values).all()
-    assert (found[1:] >= found[:-1]).all()
-    finer = coarser(values, many, probability=probability)
-    assert (coarser(finer, few, probability=probability) == found).all()
 
 
 @given(st.lists(st.floats(1e-12, 1.0), min_size=1, max_size=20), st.integers(1, 40))

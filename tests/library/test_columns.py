@@ -120,15 +120,6 @@ def test_missing_numbers(column: str, absent: float | None, kind: type) -> None:
     assert f"column {column!r}: 5 rows" in read.warnings[0]
 
 
-@pytest.mark.parametrize("scale", ["logit", "raw"])
-def test_infinite_scores_where_only_the_order_counts(scale: str) -> None:
-    columns = {"score": [-INF, 2.0, INF], "label": [0, 1, 1]}
-    assert rows(columns, scale=scale).score.tolist() == [-INF, 2.0, INF]
-    error = refused(DataError, columns, scale=scale, keywords={"finite_scores": True})
-    assert (error.rows, error.first_rows) == (2, [1, 3])
-    assert refused(DataError, columns | {"score": [NAN, 1.0, 2.0]}, scale=scale).rows == 1
-
-
 @pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
 def test_a_value_is_shown_with_the_digits_of_its_type(kind: pl.DataType) -> None:
     error = refused(DataError, {"score": pl.Series([0.5, 1.1], dtype=kind), "label": [0, 1]})

@@ -30,6 +30,7 @@ from calibkit.options.watch import DriftOptions
 from calibkit.summaries.tally import count_rows
 from tests.budgets import little_memory
 from tests.cli.score_files import simulate
+from tests.naive import boundaries as naive
 
 
 @pytest.mark.parametrize("free", [0, 1, 2, 3, 8, 19, 60])
@@ -79,17 +80,10 @@ def test_large_drift_has_an_interval_around_it() -> None:
 )
 def test_values_between_quantiles_with_ties(known: list[float], new: list[float]) -> None:
     marks = sorted(known)
-    quantiles = np.array([marks[j * len(marks) // 20] for j in range(20)])
-
-    def naive(value: float) -> int:
-        value = max(value, marks[0])
-        at = [j for j in range(20) if quantiles[j] == value]
-        if len(at) > 1:
-            return at[0]
-        return max(j for j in range(20) if quantiles[j] <= value)
-
+    quantiles = [marks[j * len(marks) // 20] for j in range(20)]
     values = np.array([*new, *known]) + 0.0
-    assert place_between(values, quantiles).tolist() == [naive(v) for v in values.tolist()]
+    expected = [naive.place_between(value, quantiles) for value in values.tolist()]
+    assert place_between(values, np.array(quantiles)).tolist() == expected
 
 
 @given(st.lists(st.sampled_from([0.0, 0.125, 0.5, 0.75, 1.0, math.inf]), min_size=1, max_size=60))

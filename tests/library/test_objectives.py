@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +16,8 @@ from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.numerics.knapsack import STATE_CAP
 from calibkit.options.objective import OPTIONS, read_target
-from calibkit.summaries.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally
+from tests.library.samples import all_totals, counted
 from tests.naive import boundaries as naive
 
 BOUNDED = [
@@ -47,29 +47,12 @@ def tallies(draw: st.DrawFn) -> Tally:
     score = column(st.integers(0, draw(st.integers(1, 20))))
     level, label = column(st.integers(0, levels - 1)), column(st.integers(0, 1), (0, 1))
     weight = column(st.integers(0, 4), (1, 1)) if draw(st.booleans()) else None
-    return count_rows(
-        np.array(score, np.float64),
-        np.array(level, np.uint16),
-        np.array(label, np.uint8),
-        levels,
-        weight=None if weight is None else np.array(weight, np.float64),
-    )
+    return counted(score, level, label, levels, weight)
 
 
 def totals_of(tally: Tally) -> Totals:
     _, rows, positives = tally.level_totals.sum(axis=0).tolist()
     return Totals(rows, positives)
-
-
-def all_totals(tally: Tally) -> list[tuple[int, int]]:
-    """Return (rows, positive rows) of every boundary, whether a sensible one or not."""
-    found = {(0, 0)}
-    for level in range(tally.levels):
-        own = tally.level == level
-        rows = np.append(0, np.cumsum(tally.count[own].astype(int))).tolist()
-        hits = np.append(0, np.cumsum(tally.positive[own].astype(int))).tolist()
-        found = {(m + a, t + b) for m, t in found for a, b in zip(rows, hits, strict=True)}
-    return sorted(found)
 
 
 @pytest.mark.few(5)

@@ -13,7 +13,7 @@ from calibkit.methods.boundary.problem.goals import tally_totals
 from calibkit.methods.boundary.solvers import prefixes
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.options.objective import read_target
-from calibkit.summaries.tally import count_rows
+from tests.library.samples import counted
 
 ROWS = st.lists(
     st.tuples(
@@ -47,15 +47,8 @@ def test_the_best_threshold_is_that_of_all_prefixes(
     valued = valued and not {"maximize", "minimize"} & asked.keys()
     if valued:
         worth = np.abs(worth) * label
-    tally = count_rows(
-        score.astype(np.float64),
-        level.astype(np.uint16),
-        label.astype(np.uint8),
-        3,
-        weight=weight.astype(np.float64),
-        part=part.astype(np.uint8),
-        gain=worth.astype(np.int64) if valued or "minimize" in asked else None,
-    )
+    gain = worth.astype(np.int64) if valued or "minimize" in asked else None
+    tally = counted(score, level, label, 3, weight, part=part.astype(np.uint8), gain=gain)
     target = read_target(asked, value="v" if valued else None)
     goal = goal_of(target, tally_totals(tally.where(tally.part != excluded)))
     points = tally.points(excluded=excluded, together=True)
@@ -70,9 +63,7 @@ def test_the_best_threshold_is_that_of_all_prefixes(
 def test_what_is_worth_less_than_nothing_hides_no_gain() -> None:
     """The second stretch is worth -10 in all, and 10 down to its first score."""
     worth = np.array([3, 1, 10, -20])
-    score = np.array([4.0, 3.0, 2.0, 1.0])
-    level, label = np.zeros(4, np.uint16), np.array([1, 1, 1, 0], np.uint8)
-    tally = count_rows(score, level, label, 1, gain=worth)
+    tally = counted([4, 3, 2, 1], [0] * 4, [1, 1, 1, 0], 1, gain=worth)
     goal = goal_of(read_target({"minimize": "cost:a,b"}), tally_totals(tally))
     with patch.object(prefixes, "_STRETCH", 2):
         found = prefixes.single_threshold(tally, goal)

@@ -18,6 +18,7 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
+from tests.naive import boundaries as naive
 
 
 def finder(column: pl.Series) -> RowFinder:
@@ -107,13 +108,10 @@ def fit(frame: pl.DataFrame, *, folds: int = 5, **options: str) -> FittedBoundar
 
 def best_threshold(frame: pl.DataFrame) -> float:
     """Return the threshold of most positives, then fewest rows, at a precision of 0.7."""
-    best, threshold = (0, 0), np.inf
-    for value in sorted(set(frame["score"]), reverse=True):
-        chosen = frame.filter(pl.col("score") >= value)
-        hits = int(chosen["label"].sum())
-        if Fraction(hits, chosen.height) >= Fraction(7, 10) and (hits, -chosen.height) > best:
-            best, threshold = (hits, -chosen.height), value
-    return threshold
+    label = frame["label"].to_list()
+    entries = naive.tally(frame["score"].to_list(), [0] * frame.height, label)
+    (prefixes,) = naive.prefix_points(entries, 1)
+    return naive.best_threshold(prefixes, "precision", Fraction(7, 10), sum(label))
 
 
 @pytest.mark.parametrize(("option", "name"), [("groups", "user"), ("time", "day")])

@@ -32,8 +32,8 @@ from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_target
 from calibkit.summaries.tally import Tally
 from tests.conftest import ROOT
-from tests.library.samples import example, fit, golden, score_rows, tables
-from tests.library.test_objectives import MEASURES, all_totals, tallies, totals_of
+from tests.library.samples import all_totals, example, fit, golden, score_rows, tables
+from tests.library.test_objectives import MEASURES, tallies, totals_of
 from tests.naive import boundaries as naive
 
 CASES = ("p26_thresholds_ties", "p27_thresholds_all_tied")

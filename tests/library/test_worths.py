@@ -16,7 +16,8 @@ from calibkit.methods.boundary.result.figures import linearised_error
 from calibkit.methods.boundary.solvers.methods import METHODS, classes_of, goal_of
 from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.options.objective import Target, read_target
-from calibkit.summaries.tally import Tally, count_rows
+from calibkit.summaries.tally import Tally
+from tests.library.samples import counted
 from tests.naive import boundaries
 from tests.naive import gains as naive
 
@@ -49,15 +50,8 @@ class Rows:
         return naive.all_boundaries(self.score, self.level, self.label, self.weight, worth)
 
     def tally(self, gain: np.ndarray | None = None, unit: Unit | None = None) -> Tally:
-        return count_rows(
-            np.array(self.score),
-            np.array(self.level, np.uint16),
-            np.array(self.label, np.uint8),
-            max(self.level) + 1,
-            weight=np.array(self.weight, np.float64),
-            gain=gain,
-            gain_unit=unit or Unit(),
-        )
+        columns = self.score, self.level, self.label, max(self.level) + 1, self.weight
+        return counted(*columns, gain=gain, gain_unit=unit or Unit())
 
 
 @st.composite

@@ -66,26 +66,6 @@ def naive_is_staircase(take: tuple[int, ...]) -> bool:
     return len(set(take)) <= 2 and list(take) == sorted(take)
 
 
-def naive_best(
-    boundaries: list[tuple[tuple[int, ...], int, int]], bounded: str, bound: Fraction, all_hits: int
-) -> tuple[int, int, int]:
-    """Return (true positives, rows, bins) of the canonical optimum; zeros where there is none."""
-    best = [(0, 0, 0)]
-    for take, hits, rows in boundaries:
-        if rows == 0:
-            continue
-        if bounded == "precision" and Fraction(hits, rows) >= bound:
-            best.append((hits, -rows, -sum(take)))
-        if bounded == "recall" and all_hits and Fraction(hits, all_hits) >= bound:
-            best.append((hits, -rows, -sum(take)))
-    if bounded == "precision":
-        hits, rows, bins = max(best)
-    else:
-        best = best[1:] or best
-        hits, rows, bins = max(best, key=lambda b: (b[0] / Fraction(-b[1] or 1), *b))
-    return (hits, -rows, -bins) if hits else (0, 0, 0)
-
-
 def naive_most_positives_by_bins(
     boundaries: list[tuple[tuple[int, ...], int, int]],
 ) -> list[int]:
@@ -101,17 +81,9 @@ def naive_best_bins(
 ) -> tuple[int, int]:
     """Return (true positives, bins) of EW-DPMT: as if every bin had the average number of rows."""
     size = Fraction(rows, len(best) - 1)
-    feasible = [(0, 0)]
-    for bins in range(1, len(best)):
-        if bounded == "precision" and best[bins] >= bound * bins * size:
-            feasible.append((best[bins], -bins))
-        if bounded == "recall" and all_hits and best[bins] >= max(bound * all_hits, 1):
-            feasible.append((best[bins], -bins))
-    if bounded == "precision":
-        hits, bins = max(feasible)
-    else:
-        hits, bins = max(feasible, key=lambda f: (f[0] / Fraction(-f[1] or 1), *f))
-    return hits, -bins
+    average = [(bins * size, hits) for bins, hits in enumerate(best)]
+    selected, hits = best_totals(average, bounded, bound, all_hits)
+    return hits, int(selected / (size or 1))
 
 
 def naive_pareto(points: set[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -171,17 +143,6 @@ def naive_expected_true_positivity(
     weight = np.exp(log_weight - log_weight.max())
     mean = math.fsum(weight * np.exp(-np.logaddexp(0, -x)))
     return mean / math.fsum(weight)
-
-
-def naive_beta_entropy(a1: float, a0: float) -> float:
-    """Differential entropy of Beta(a1, a0) by its definition: minus the integral of f ln f."""
-    log_beta = math.lgamma(a1) + math.lgamma(a0) - math.lgamma(a1 + a0)
-    reach = 60 / min(a1, a0, 1) + 40
-    x = np.linspace(-reach, reach, 1_000_001)  # logit of the variable; dr = r (1 - r) dx
-    log_r, log_rest = -np.logaddexp(0, -x), -np.logaddexp(0, x)
-    log_f = (a1 - 1) * log_r + (a0 - 1) * log_rest - log_beta
-    mass = np.exp(log_f + log_r + log_rest) * (2 * reach / 1_000_000)
-    return -math.fsum(mass * log_f)
 
 
 # ---------------------------------------------------------------- integers and bit patterns
@@ -265,6 +226,14 @@ def tally(
             pair[1] += units * label[i]
     ordered = sorted(counts, key=lambda key: (-key[0], key[1], key[2]))
     return [(*key, *counts[key]) for key in ordered]
+
+
+def place_between(value: float, marks: list[float]) -> int:
+    """Return the last quantile at or below a value; of several equal to it the first."""
+    value = max(value, marks[0])
+    if marks.count(value) > 1:
+        return marks.index(value)
+    return max(j for j, mark in enumerate(marks) if mark <= value)
 
 
 def assign_levels(values: list[float], minimum: float, edges: list[float]) -> list[int]:
@@ -563,8 +532,8 @@ def every_choice(levels: list[Level]) -> dict[tuple[int, ...], tuple[int, int]]:
 
 
 def best_totals(
-    totals: Iterable[tuple[int, int]], bounded: str, bound: Fraction, positives: int
-) -> tuple[int, int]:
+    totals: Iterable[tuple[Any, int]], bounded: str, bound: Fraction, positives: int
+) -> tuple[Any, int]:
     """Return rows and positives of the canonical optimum; (0, 0) where nothing meets the bound."""
     able = [(m, t) for m, t in totals if m > 0 and t > 0]
     if bounded == "precision":
@@ -572,6 +541,14 @@ def best_totals(
         return max(able, key=lambda p: (p[1], -p[0]), default=(0, 0))
     able = [(m, t) for m, t in able if t >= bound * positives]
     return max(able, key=lambda p: (Fraction(p[1]) / Fraction(p[0]), p[1]), default=(0, 0))
+
+
+def best_threshold(
+    prefixes: list[tuple[int, int, float]], bounded: str, bound: Fraction, positives: int
+) -> float:
+    """Return the lowest score of the best of (rows, positives, lowest score); NaN for none."""
+    best = best_totals([(m, t) for m, t, _ in prefixes], bounded, bound, positives)
+    return next((cut for m, t, cut in prefixes if (m, t) == best), math.nan)
 
 
 # ---------------------------------------------------------------- margins

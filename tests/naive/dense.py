@@ -6,6 +6,8 @@ import math
 
 Matrix = list[list[float]]
 
+TWINS = {"add_blocks": "column_sums"}
+
 
 def dot(a: list[float], b: list[float]) -> float:
     """Return the sum of products."""

@@ -29,26 +29,28 @@ def ahead(one: float, other: float) -> float:
     return 1.0 if one > other else 0.5 * (one == other)
 
 
-def delong_by_pairs(rows: Rows) -> tuple[float, float]:
-    """Return AUC and its DeLong variance from all pairs of a positive and a negative row."""
+def placements(rows: Rows) -> tuple[np.ndarray, np.ndarray]:
+    """Return how far each positive row is ahead of the negative ones, and these are behind."""
     good = [score for score, label in rows if label]
     bad = [score for score, label in rows if not label]
     pairs = np.array([[ahead(one, other) for other in bad] for one in good])
-    of_good, of_bad = pairs.mean(axis=1), pairs.mean(axis=0)
-    variance = of_good.var(ddof=1) / len(good) + of_bad.var(ddof=1) / len(bad)
-    return float(pairs.mean()), float(variance)
+    return pairs.mean(axis=1), pairs.mean(axis=0)
+
+
+def variance_of(of_good: np.ndarray, of_bad: np.ndarray) -> float:
+    """Return the variance of the sum of the means of two independent samples."""
+    return float(of_good.var(ddof=1) / of_good.size + of_bad.var(ddof=1) / of_bad.size)
+
+
+def delong_by_pairs(rows: Rows) -> tuple[float, float]:
+    """Return AUC and its DeLong variance from all pairs of a positive and a negative row."""
+    parts = placements(rows)
+    return float(parts[0].mean()), variance_of(*parts)
 
 
 def paired_delong(one: Rows, two: Rows) -> float:
     """Return the DeLong variance of the difference of two AUCs of the same rows."""
-    parts = []
-    for rows in (one, two):
-        good = [score for score, label in rows if label]
-        bad = [score for score, label in rows if not label]
-        pairs = np.array([[ahead(a, b) for b in bad] for a in good])
-        parts.append((pairs.mean(axis=1), pairs.mean(axis=0)))
-    of_good, of_bad = (parts[1][i] - parts[0][i] for i in (0, 1))
-    return float(of_good.var(ddof=1) / of_good.size + of_bad.var(ddof=1) / of_bad.size)
+    return variance_of(*(b - a for a, b in zip(placements(one), placements(two), strict=True)))
 
 
 def precision_sum(rows: list[tuple[float, float, float]]) -> float:

@@ -9,7 +9,6 @@ import numpy as np
 
 TWINS = {
     "plane_sums": "logistic_sums",
-    "add_blocks": "column_totals",
     "thin_points": "neighbour_means",
 }
 
@@ -39,11 +38,6 @@ def smoothed_targets(positive: np.ndarray, negative: np.ndarray) -> tuple[np.nda
     high = (positive.sum() + 1) / (positive.sum() + 2)
     low = 1 / (negative.sum() + 2)
     return high * positive + low * negative, (1 - high) * positive + (1 - low) * negative
-
-
-def column_totals(sums: Sequence[Values]) -> list[float]:
-    """Return the sum of each column."""
-    return [math.fsum(column) for column in zip(*sums, strict=True)]
 
 
 def spread(x: Values, positive: Values, negative: Values) -> tuple[float, float]:
@@ -95,17 +89,9 @@ def newton_sums(
     weights: Sequence[float],
 ) -> tuple[float, list[float], list[list[float]]]:
     """Return minus the log-likelihood, its gradient and its second derivatives."""
-    links = [math.fsum(x * w for x, w in zip(row, weights, strict=True)) for row in inputs]
-    chances = [1.0 / (1.0 + math.exp(-link)) for link in links]
-    loss = math.fsum(
-        n * math.log1p(math.exp(-link if y else link))
-        for n, y, link in zip(times, label, links, strict=True)
+    positive, negative = (
+        [n * (y == own) for n, y in zip(times, label, strict=True)] for own in (1, 0)
     )
-    rows = list(zip(inputs, label, times, chances, strict=True))
-    size = range(len(weights))
-    gradient = [math.fsum(n * (p - y) * row[k] for row, y, n, p in rows) for k in size]
-    hessian = [
-        [math.fsum(n * p * (1.0 - p) * row[k] * row[j] for row, _, n, p in rows) for j in size]
-        for k in size
-    ]
-    return loss, gradient, hessian
+    columns = [*zip(*inputs, strict=True)]
+    loss, gradient, hessian = logistic_sums(columns, positive, negative, [*weights, 0.0])
+    return loss, gradient[:-1], [row[:-1] for row in hessian[:-1]]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 TWINS = {
+    "expit": "expit_of",
     "logits": "log_odds",
     "parts_of": "log_parts",
     "next_corners": "lower_hull_after",

@@ -103,11 +103,6 @@ def best_precision_at_recall(entries: Sequence[Entry], least: int) -> Fraction:
     return best
 
 
-def expit(score: float) -> float:
-    """Return the logistic function."""
-    return 1 / (1 + math.exp(-score)) if score > -700 else 0.0
-
-
 def loss_sums_of_rows(rows: Sequence[Row]) -> tuple[float, float]:
     """Return the sums of logarithmic loss and squared error."""
     clipped = [(min(max(score, 1e-15), 1 - 1e-15), label) for score, label in rows]

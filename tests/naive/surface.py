@@ -58,10 +58,12 @@ def fit(
     return np.array([0.0, 1.0, 0.0, 0.0])
 
 
-def newton(design: np.ndarray, label: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def newton(
+    design: np.ndarray, label: np.ndarray, weight: np.ndarray, ridge: float = 1.0
+) -> np.ndarray:
     """Return the weights of least mean log loss plus the squares of all but the first over 2 n."""
     n = weight.sum()
-    penalty = np.eye(design.shape[1]) / n
+    penalty = ridge * np.eye(design.shape[1]) / n
     penalty[0, 0] = 0.0
     rate = (weight * label).sum() / n
     w = np.zeros(design.shape[1])

