@@ -82,32 +82,49 @@ def places(view: View, ends: Int64s) -> Int64s:
     return np.searchsorted(ends, entries(view), side="right").astype(np.int64)
 
 
-def independent(view: View, ends: Int64s, *, grouped: bool = True) -> Floats:
-    """Return how many independent rows a row of each stretch of the tally is worth: at most 1.
+def sampled_rows(view: View, ends: Int64s) -> tuple[Floats, Floats]:
+    """Return the weight of each stretch of the tally, and how many rows of equal weight that is.
+
+    They are (sum w)^2 / sum w^2: L. Kish, Survey sampling, 1965.
+    """
+    part, weight = places(view, ends), _weights(view)
+    mass = exact_group_sums(weight, part, ends.size)
+    squares = exact_group_sums(weight, part, ends.size, times=weight)
+    return mass, np.divide(mass * mass, squares, out=np.zeros(ends.size), where=squares > 0)
+
+
+def independent(view: View, ends: Int64s) -> Floats:
+    """Return how many independent rows a row of each stretch of the tally is worth.
 
     It is the variance that the sum of a stretch's residuals would have, were its rows independent,
     over the one it has.  Of rows that belong together it counts only how they vary together within
-    the stretch: those that lie in different bins do not make the gap of one of them noisier.  Not
-    `grouped` it is that of weights alone.
+    the stretch: those that lie in different bins do not make the gap of one of them noisier.
     """
     sample, probability, parts = view.sample, view.probability, ends.size
     if probability is None or not view.by_rows:
         return np.ones(parts)
-    part = places(view, ends)
-    weight = sample.weights * (view.rows_each / view.unit.size)
+    part, weight = places(view, ends), _weights(view)
     residual = sample.label.astype(np.float64) - probability[entries(view)]
-    mass = exact_group_sums(weight, part, parts)
+    mass, rows = sampled_rows(view, ends)
     total = exact_group_sums(weight, part, parts, times=residual)
     residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
     own = residual * weight
     alone = exact_group_sums(own, part, parts, times=residual)
     sums, part_of = own, part
-    if grouped and sample.group is not None:
+    if sample.group is not None:
         pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
         sums, part_of = group_sums(own, place), pairs % parts
     together = exact_group_sums(sums, part_of, parts, times=sums)
-    share = np.divide(alone, together, out=np.ones(parts), where=(alone > 0) & (together > 0))
-    return np.minimum(share, 1.0)
+    share = np.ones(parts)  # where residuals are equal, weights alone can tell
+    if view.sampled:
+        np.divide(rows, mass, out=share, where=mass > 0)
+    np.divide(alone, together, out=share, where=(alone > 0) & (together > 0))
+    return share if sample.group is None else np.minimum(share, 1.0)
+
+
+def _weights(view: View) -> Floats:
+    """Return how many rows each row stands for."""
+    return view.sample.weights * (view.rows_each / view.unit.size)
 
 
 def rows_variance(contribution: Floats, data: Slice) -> float:

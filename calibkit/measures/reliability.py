@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures import views
-from calibkit.measures.influence import independent
+from calibkit.measures.influence import sampled_rows
 from calibkit.measures.result import Number
 from calibkit.measures.views import Shares, View, metric, once
 from calibkit.numerics.distributions import interval
@@ -248,19 +248,18 @@ def debiased_calibration_error(view: View) -> float | None:
     """Return the root of the mean squared gap less its expectation under sampling noise.
 
     Bins of one row are left out (Kumar, Liang, Ma, Verified uncertainty calibration, 2019).  Rows with
-    sampling weights count as so many as would have their noise.
+    sampling weights count as so many of equal weight.
     """
     found = bins_of(view, view.settings.strategy)
     if found is None:
         return None
     terms = []
-    shares = np.ones(found.ends.size)
+    sizes = view.rows_each * found.count
     if view.settings.weight_kind == "sampling":
-        shares = independent(view, found.ends, grouped=False)[::-1]  # from the lowest bin on
-    for (count, rate, gap), share in zip(found.gaps(), shares[found.count > 0], strict=True):
-        rows = view.rows_each * count
+        sizes = sampled_rows(view, found.ends)[1][::-1]  # from the lowest bin on
+    for (count, rate, gap), rows in zip(found.gaps(), sizes[found.count > 0], strict=True):
         if rows > 1:
-            terms.append(count * (gap**2 - rate * (1 - rate) / (share * (rows - 1))))
+            terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
     return math.sqrt(max(0.0, math.fsum(terms) / view.total))
 
 

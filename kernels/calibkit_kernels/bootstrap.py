@@ -21,6 +21,8 @@ from .draws import uniform
 from .elementary import log_of
 from .rates import pool_rates
 
+#: One row, up to the rounding of its weight.
+_ONE_ROW = 1.0 + 1e-9
 #: From this mean on a Poisson number is drawn as a rounded normal one, corrected for skewness.
 _MANY = 24.0
 
@@ -161,9 +163,10 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: Floats, ou
         total += rows
         absolute += rows * (abs(gap) - folded_bias(gap, noise))
         largest = max(largest, abs(gap))
-        if rows > 1.0:
+        size = share[j] * rows
+        if size > _ONE_ROW:
             rate = hits / rows
-            squares += rows * (gap * gap - rate * (1.0 - rate) / (share[j] * (rows - 1.0)))
+            squares += rows * (gap * gap - rate * (1.0 - rate) / (size - 1.0))
             excess += 4.0 * (rows * noise * noise) * (rows * noise * noise)
     out[0] = absolute / total if total > 0.0 else math.nan
     out[1] = largest if total > 0.0 else math.nan

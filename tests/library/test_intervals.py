@@ -519,3 +519,19 @@ def test_debiased_errors_know_how_unequal_sampling_weights_are() -> None:
     assert one["ece_debiased"] == pytest.approx(other["ece_debiased"])
     # Calibrated scores have none in about half of all files; by equal weights nine in ten had some.
     assert np.mean(np.array(found) > 0.0) < 0.65
+
+
+@pytest.mark.parametrize(
+    ("last", "error"), [([3.0], 0.0), ([0.4, 0.4], math.sqrt(0.8 * 0.9**2 / 20.8))]
+)
+def test_debiased_errors_leave_out_bins_of_one_row_whatever_its_weight(
+    last: list[float], error: float
+) -> None:
+    score = np.append(np.full(20, 0.5), np.full(len(last), 0.9))
+    label = np.append(np.tile([0, 1], 10), np.zeros(len(last))).astype(np.uint8)
+    sample = Sample(score=score, label=label, weight=np.append(np.ones(20), last))
+    data = view(sample, weighted=True, weight_kind="sampling", bins=5)
+    found = registry.compute(data, ["ece_debiased"])["ece_debiased"]
+    # Half of twenty rows are positive: their gap is 0, less its noise.
+    noise = 20 * 0.25 / 19 / (20 + sum(last))
+    assert found == pytest.approx(math.sqrt(max(0.0, error**2 - noise)))

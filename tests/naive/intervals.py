@@ -139,8 +139,8 @@ def gaps(table: np.ndarray, score: np.ndarray, bins: np.ndarray, shares: np.ndar
         noise = math.sqrt(max(0.0, rate * (1 - rate)) / (share * rows))
         absolute += rows * (abs(gap) - folded_bias(gap, noise))
         largest = max(largest, abs(gap))
-        if rows > 1:
-            square += rows * (gap**2 - hits / rows * (1 - hits / rows) / share / (rows - 1))
+        if share * rows > 1 + 1e-9:
+            square += rows * (gap**2 - hits / rows * (1 - hits / rows) / (share * rows - 1))
             excess += 4 * (rows / total) ** 2 * noise**4
     return [absolute / total, largest, square / total, excess]
 
