@@ -339,11 +339,6 @@ class GridTable(Struct, frozen=True):
     notes: ClassVar[tuple[str, ...]] = ()
     details: ClassVar[tuple[str, ...]] = ()
 
-    @property
-    def file(self) -> str:
-        """The first input, for messages."""
-        return self.source.parts[0].path
-
 
 def is_grid_table(source: Source) -> bool:
     """Return whether the inputs are a table that ``bin`` wrote."""
@@ -373,7 +368,7 @@ def read_grid_table(source: Source, options: ColumnOptions) -> GridTable:
     beyond = np.isfinite(ends) & (ends != ends.clip(0.0, 1.0))
     if columns["score"].measure == "probability" and beyond.any():
         problem = "has scores outside [0, 1], and does not say their scale: name it by --scale"
-        raise DataError.of(source.parts[0].path, problem)
+        raise DataError.of(source.file, problem)
     frame = frame.sort("uncertainty_bin", "score_bin")
     levels, bins = _shape(frame, source)
     where = RowFinder(source)
@@ -460,7 +455,7 @@ def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Colum
         if asked not in (getattr(unset, role), made.get(role)):
             own = repr(made[role]) if role in made else "no such column"
             raise UsageError(
-                f"{source.parts[0].path}: the grid was made from {own}, not from --{role} {asked}; "
+                f"{source.file}: the grid was made from {own}, not from --{role} {asked}; "
                 "leave the option out, or make the grid again.",
                 column=asked,
             )
@@ -468,4 +463,4 @@ def _check_same(source: Source, options: ColumnOptions, columns: dict[str, Colum
 
 def _broken(source: Source, problem: str) -> DataError:
     found = f"looks like a grid of `calibkit bin`, but {problem}; make it again"
-    return DataError.of(source.parts[0].path, found)
+    return DataError.of(source.file, found)

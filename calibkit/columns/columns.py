@@ -20,7 +20,7 @@ from calibkit.columns import rows as readers
 from calibkit.columns.rows import FloatArray, Remark, RowFinder
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
-from calibkit.models.model import Resolution
+from calibkit.models.model import Column, Resolution
 from calibkit.numerics.hashes import data_hash
 from calibkit.options.shared import ColumnOptions
 from calibkit_kernels.tally import assign_levels
@@ -93,11 +93,6 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
         return self.finder.source
 
     @property
-    def file(self) -> str:
-        """The first input, for messages."""
-        return self.source.parts[0].path
-
-    @property
     def rows(self) -> int:
         """How many rows there are, whatever they weigh."""
         return int(self.score.size if self.times is None else self.times.sum())
@@ -160,6 +155,14 @@ class ScoreRows(Struct, frozen=True, kw_only=True):
             found[name].flags.writeable = False  # as they are read: kernels are compiled for that
         found["finder"] = self.finder.only(rows)
         return replace(self, **found, hashes=self.hashes if self.moved else {})
+
+
+def label_and_weight(options: ColumnOptions) -> dict[str, Column]:
+    """Return what models say of the columns of labels and of weights, by role."""
+    found = {"label": Column(options.label, positive=options.positive)}
+    if options.weight is not None:
+        found["weight"] = Column(options.weight, kind=options.weight_kind)
+    return found
 
 
 C = TypeVar("C", bound=ColumnOptions)

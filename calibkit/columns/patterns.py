@@ -157,7 +157,7 @@ def find_features(source: Source, patterns: Sequence[str], taken: dict[str, str]
     found: list[str] = []
     for pattern in patterns:
         if pattern not in source.schema:
-            where = {"column": pattern, "file": source.parts[0].path}
+            where = {"column": pattern, "file": source.file}
             found += matching(source.schema, pattern, "--features", taken, **where)
         elif pattern not in taken:
             found.append(pattern)

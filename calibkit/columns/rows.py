@@ -68,7 +68,7 @@ class RowFinder(Struct, frozen=True):
         value = column.slice(int(rows[0]), 1).to_list()[0]
         if column.dtype == pl.Float32 and value is not None:
             value = np.float32(value)  # shown as it was written, not with the digits of float64
-        file, local = self.source.parts[0].path, list[int]()
+        file, local = self.source.file, list[int]()
         if not self.counted:
             file, local = self.source.locate(self.numbers(rows).tolist())
         raise OffendingRows(file, column.name, problem, shown(value), advice, count, local)
@@ -183,7 +183,7 @@ def read_rows(
         return Rows(frame=frame, where=RowFinder(source), rows_read=frame.height)
     keep = ~np.logical_or.reduce(masks)
     if not keep.any():
-        raise NothingLeft(source.parts[0].path, frame.height, remarks)
+        raise NothingLeft(source.file, frame.height, remarks)
     return Rows(
         frame=frame.filter(pl.Series(keep)),
         where=RowFinder(source, np.flatnonzero(keep)),
@@ -533,7 +533,7 @@ def label_column(
     )
     if not must_occur:
         return labels, (message,)
-    raise never_positive(where.source.parts[0].path, message, column.name, column.len())
+    raise never_positive(where.source.file, message, column.name, column.len())
 
 
 def never_positive(file: str, said: str, column: str, rows: int) -> DataError:

@@ -148,12 +148,10 @@ def read_votes(
     """Return checked rows, as often as their weights say, and each predictor; errors as above."""
     rows = read_classes(options, source)
     if options.weight is not None:
-        weight = weight_column(rows.others[options.weight], rows.where)
-        broken = weight != np.floor(weight)
-        if broken.any():
-            advice = "votes take whole weights only: a weight 2 is the row twice"
-            column = rows.others[options.weight]
-            rows.where.refuse(column, broken, "no whole number of rows", advice)
+        column = rows.others[options.weight]
+        weight = weight_column(column, rows.where)
+        advice = "votes take whole weights only: a weight 2 is the row twice"
+        rows.where.check(column, weight != np.floor(weight), "no whole number of rows", advice)
         rows = rows.taken(np.repeat(np.arange(weight.size), weight.astype(np.int64)))
     return rows, _predictors(rows, options)
 

@@ -327,8 +327,7 @@ def grid_of(grid: FrameLike | None, scale: Any = "probability") -> GridTable | N
         return None
     table = open_source(grid) if isinstance(grid, list) else open_frame(grid, "grid")
     if not is_grid_table(table):
-        file = table.parts[0].path
-        raise UsageError(f"{file}: is not a table of `calibkit bin`.", file=file)
+        raise UsageError(f"{table.file}: is not a table of `calibkit bin`.", file=table.file)
     return read_grid_table(table, ColumnOptions(scale=scale))
 
 

@@ -305,6 +305,6 @@ def export(options: ExportOptions, source: Source | None) -> tuple[str, Agreemen
         request = with_classes(model, request, source)
         found = check_export(model, dialect, request, source)
         if not found.holds:
-            path = source.parts[0].path
+            path = source.file
             raise CheckError(f"{path}: the export is not the model: {found}. Nothing was written.")
     return export_model(model, dialect, request, options.table or "scores"), found

@@ -222,6 +222,11 @@ class Source:
         return [part.path for part in self.parts]
 
     @property
+    def file(self) -> str:
+        """The first file, for messages."""
+        return self._tables[0].part.path
+
+    @property
     def rows(self) -> int:
         """The number of rows of all parts."""
         return self._ends[-1]
@@ -278,14 +283,13 @@ class Source:
                 continue
             if self.schema[name] == pl.Object:
                 problem = f"column {name!r} for {role} holds Python objects; give numbers or text"
-                raise DataError.of(self.parts[0].path, problem, column=name)
+                raise DataError.of(self.file, problem, column=name)
             if "--by" in role or "--groups" in role:
                 # Nothing is missing that has a name.
                 self.as_written([name])
             if name.startswith("^") and name.endswith("$"):
-                path = self.parts[0].path
                 raise UsageError.of(
-                    path,
+                    self.file,
                     f"column {name!r} for {role} has the form of a pattern (^…$), which polars "
                     "would take for other columns; rename it",
                     column=name,
@@ -293,7 +297,7 @@ class Source:
 
     def _alike(self, name: str, role: str) -> str:
         """Return the column that is called nearly so."""
-        path, wanted = self.parts[0].path, name.strip().casefold()
+        path, wanted = self.file, name.strip().casefold()
         alike = [one for one in self.schema if one.strip().casefold() == wanted]
         if len(alike) == 1:
             return alike[0]
@@ -369,7 +373,7 @@ class Source:
                 found.append((path, None if table.told is None else table.told(own)))
         if self._dates is not None:
             dates = Told(null_values=self.dialect.null_values, dates=self._dates)
-            found.append((self.parts[0].path, dates))
+            found.append((self.file, dates))
         return together(found)
 
     @property

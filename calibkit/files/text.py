@@ -23,7 +23,7 @@ from calibkit.files import formats
 from calibkit.files.explain import repeated_name
 from calibkit.files.formats import Dialect
 from calibkit.files.paths import Part
-from calibkit.files.streams import content_of, decompressed, held, refuse_endless
+from calibkit.files.streams import content_of, held, refuse_endless
 from calibkit.files.table import Table
 from calibkit.files.told import Told
 from calibkit.files.values import Counts, Kind, counts_of, exactly, floats_of, kinds_of, points_of
@@ -392,11 +392,10 @@ def _json_table(source: Path | bytes, part: Part, floats: pl.DataType, *, hold: 
 def _first_keys(source: Path | bytes, path: str) -> Iterable[str]:
     """Return the keys of the first line; of what is no object none, which polars refuses."""
     begun = b""
-    with source.open("rb") if isinstance(source, Path) else BytesIO(source) as stream:
-        for chunk in decompressed(stream, path):
-            begun = (begun + chunk).removeprefix(formats.UTF8_BOM).lstrip()
-            if b"\n" in begun:
-                break
+    for chunk in content_of(source, path):
+        begun = (begun + chunk).removeprefix(formats.UTF8_BOM).lstrip()
+        if b"\n" in begun:
+            break
     try:
         keys = json.loads(begun.partition(b"\n")[0])
     except (ValueError, RecursionError):

@@ -217,17 +217,15 @@ def class_codes(column: pl.Series, classes: Sequence[str], where: RowFinder) -> 
 
     Indices are taken where no class has one for a name.
     """
-    if column.null_count():
-        missing, advice = column.is_null().to_numpy(), "or leave them out by --unlabelled drop"
-        where.refuse(column, missing, "no label", f"label these rows, {advice}")
+    advice = "label these rows, or leave them out by --unlabelled drop"
+    where.check(column, column.is_null(), "no label", advice)
     names = segment_names(column.unique())
     indices = tuple(str(code) for code in range(len(classes)))
     # Where a name is an index too, what a label means must not depend on the rows beside it.
     named = any(name in classes for name in (*names, *indices))
     found = known_codes(column, tuple(classes) if named else indices)
-    if (found < 0).any():
-        listed = ", ".join(shown(name) for name in classes[:10])
-        where.refuse(column, found < 0, "a label that is no class", f"the classes are {listed}")
+    listed = ", ".join(shown(name) for name in classes[:10])
+    where.check(column, found < 0, "a label that is no class", f"the classes are {listed}")
     return found
 
 

@@ -176,7 +176,7 @@ def read_rater_rows(
     if store is None:
         said = "; ".join(remark.text for remark in found)
         problem = f"no row is left to fit on: {said}; name the columns of votes by --counts"
-        raise DataError.of(source.parts[0].path, problem)
+        raise DataError.of(source.file, problem)
     return StoredRows(
         **store.finish(),
         scale="logit" if options.logits else options.scale,

@@ -66,7 +66,7 @@ def read_makers(source: Source) -> Makers:
     """Return who made the columns of a source, as the footers of its Parquet files say."""
     files: Makers = []
     for part in source.split():
-        path, text = part.parts[0].path, part.metadata().get(KEY, "{}")
+        path, text = part.file, part.metadata().get(KEY, "{}")
         try:
             content = decode_object(text.encode(), path)
         except ModelError as error:

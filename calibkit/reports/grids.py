@@ -57,11 +57,10 @@ def grid_cells(source: Source, options: GridPlot, levels: int, most: int) -> Gri
     if is_grid_table(source):
         table = read_grid_table(source, options.columns)
         if table.grid.order != "uncertainty-score":
-            file = source.parts[0].path
             raise UsageError(
-                f"{file}: bins the uncertainties within each score bin; a picture needs `calibkit bin "
-                "--order uncertainty-score`.",
-                file=file,
+                f"{source.file}: bins the uncertainties within each score bin; a picture needs "
+                "`calibkit bin --order uncertainty-score`.",
+                file=source.file,
             )
         places = ["uncertainty_bin", "score_bin"]
         means = source.read([*places, "mean_score"]).sort(places)["mean_score"].cast(pl.Float64)

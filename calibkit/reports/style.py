@@ -441,7 +441,7 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
 
 def undrawable(source: Source, why: str, column: str | None = None) -> DataError:
     """Return the error for rows that leave nothing to draw."""
-    return DataError.of(source.parts[0].path, why, column=column)
+    return DataError.of(source.file, why, column=column)
 
 
 def per_cent(share: float | None, shown: object = True) -> str | None:

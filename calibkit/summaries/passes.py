@@ -69,7 +69,7 @@ class Passes(Generic[T]):
         self.dropped = sum(one.rows or 0 for one in lost)
         self.remarks = merge_remarks(remark for one in lost for remark in one.remarks)
         if not some:
-            raise NothingLeft(self.source.parts[0].path, self.dropped, self.remarks)
+            raise NothingLeft(self.source.file, self.dropped, self.remarks)
 
     def release(self) -> None:
         """Let go of rows that were kept: no further pass will be made."""

@@ -94,16 +94,6 @@ def rows_within(source: Source, reading: Reading, memory: Memory | None) -> Scor
     return summary.rows(source, memory)
 
 
-def summarise_scores(source: Source, reading: Reading, memory: Memory) -> ScoreSummary:
-    """Return the summary of the rows of a source, which merges with others; see `rows_within`.
-
-    Where the rows have no room as they are, uncertainties are moved down to the edges that the
-    levels of the reading have on all rows, which takes another pass, or cut in bits.
-    """
-    passes = Passes(source.shard(), reading.columns.values(), reading.read, memory)
-    return _summarise(passes, reading, memory, COMMON)
-
-
 def score_state(
     kind: str,
     source: Source,
@@ -117,7 +107,9 @@ def score_state(
     That of a fit knows which models made the columns that its model names: those of `made_by` for
     certain, by their roles.
     """
-    summary = summarise_scores(source, reading, source.memory or memory_budget(None))
+    memory = source.memory or memory_budget(None)
+    passes = Passes(source.shard(), reading.columns.values(), reading.read, memory)
+    summary = _summarise(passes, reading, memory, COMMON)
     found = {**summary.said, **said}
     if isinstance(options, FitOptions):
         named = {role: name for role, name in reading.columns.items() if role not in DEALING}
@@ -140,6 +132,11 @@ def _unit_of(passes: Passes[ScoreRows]) -> Unit:
 def _summarise(
     passes: Passes[ScoreRows], reading: Reading, memory: Memory, unit: Unit
 ) -> ScoreSummary:
+    """Return the summary of the rows of some passes, which merges with others; see `rows_within`.
+
+    Where the rows have no room as they are, uncertainties are moved down to the edges that the
+    levels of the reading have on all rows, which takes another pass, or cut in bits.
+    """
     room, edges = Room.of(memory), reading.edges or None
     finds = edges is None and bool(reading.levels)
     exactly = finds or reading.needs_each is not None

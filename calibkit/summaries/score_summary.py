@@ -174,7 +174,7 @@ def _coarse_note(rows: int, resolution: Resolution | None) -> list[str]:
 
 def checked(rows: ScoreRows) -> ScoreRows:
     """Refuse what only all rows together can show."""
-    options, file = rows.options, rows.file
+    options, file = rows.options, rows.source.file
     if rows.weight is not None and not rows.weight.any():
         raise weightless(file, options.weight, rows.rows)
     if rows.label is None or options.positive is None or rows.label.any():

@@ -160,7 +160,7 @@ def _roles_of(options: ValidateOptions, source: Source) -> dict[str, list[str]]:
     if not any(columns for role, columns in found.items() if role not in _PARTING):
         known = ", ".join(repr(name) for name in sorted(source.schema, key=natural_key)[:20])
         raise UsageError.of(
-            source.parts[0].path,
+            source.file,
             f"no column to check: none is named and none has a default "
             f"name such as 'score' or 'label'; the columns are {known}",
         )

@@ -97,7 +97,7 @@ def judge(
 
     def make(alone: Source) -> Write:
         found = find(alone)
-        tell(console, found, alone.parts[0].path)
+        tell(console, found, alone.file)
         return lambda transaction, output: transaction.write_bytes(found.to_json(), output)
 
     console.wrote(noun, write_each(console, source, make, suffix=".json"))

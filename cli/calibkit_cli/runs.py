@@ -185,7 +185,7 @@ def write_models(
 
     def make(alone: Source) -> Write:
         fitted = fit(alone)
-        model, path = fitted.model, alone.parts[0].path
+        model, path = fitted.model, alone.file
         console.summary(f"{path}:", *view_of(model).lines(model), *fitted.notes)
         console.warn(*(f"{path}: {remark}" for remark in (*fitted.warnings, *doubts_of(model))))
         return lambda transaction, output: transaction.write_bytes(model.to_json(), output)

@@ -205,8 +205,7 @@ class BoundaryApplier:
         if not (kind.is_integer() or is_text(kind)):
             problem = f"column {request.key!r}: type {kind} is no key"
             advice = "a key (--key) is an integer or text, which read the same everywhere"
-            file = source.parts[0].path
-            raise DataError.of(file, f"{problem}; {advice}", column=request.key)
+            raise DataError.of(source.file, f"{problem}; {advice}", column=request.key)
         return Reads(used, (*by, request.key), request=request)
 
     @property
@@ -244,6 +243,5 @@ def _keys(frame: pl.DataFrame, where: RowFinder, request: Request) -> pl.Series:
     if request.key == ROW_NUMBER:
         return pl.Series(where.numbers(np.arange(frame.height)) + 1)
     keys = frame[str(request.key)]
-    if keys.null_count():
-        where.refuse(keys, keys.is_null().to_numpy(), "no key (null)", "give every row a key")
+    where.check(keys, keys.is_null(), "no key (null)", "give every row a key")
     return keys

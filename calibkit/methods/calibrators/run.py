@@ -159,7 +159,7 @@ def fit_calibrator(rows: ScoreRows, options: CalibrateOptions) -> Fitted[Calibra
         whole, warnings = _map(tally, points, asked)
     except DataError as error:
         problem, label = f"column {rows.options.label!r}: {error}", rows.options.label
-        raise DataError.of(rows.file, problem, column=label, rows=rows.rows) from None
+        raise DataError.of(rows.source.file, problem, column=label, rows=rows.rows) from None
     total = _sums(points, whole, asked)
     groups: dict[str, ScoreMap] | UnsetType = UNSET
     shared: list[str] | UnsetType = UNSET

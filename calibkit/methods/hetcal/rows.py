@@ -342,7 +342,7 @@ def read_hetcal_rows(
     totals, times = Totals(options.columns), TimeParts()
     features, scores = reader.look(passes, totals, times)
     if options.weight is not None and totals.weight.top < -1074:
-        raise weightless(source.parts[0].path, options.weight, totals.rows)
+        raise weightless(source.file, options.weight, totals.rows)
     arrays, unit = Arrays(None if passes.whole else memory), totals.unit
     fields: dict[str, DTypeLike | tuple[DTypeLike, int]] = {
         "score": np.float64,

@@ -16,7 +16,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int32s, UInt8s
-from calibkit.columns.columns import columns_beside, resolve
+from calibkit.columns.columns import columns_beside, label_and_weight, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.errors import UsageError
@@ -280,12 +280,8 @@ def _figures(
 
 def _columns(rows: HetcalRows) -> dict[str, Column]:
     options = rows.options
-    columns = {
-        "score": Column(options.score, rows.totals.dtype, scale=options.scale),
-        "label": Column(options.label, positive=options.positive),
-    }
-    if options.weight is not None:
-        columns["weight"] = Column(options.weight, kind=options.weight_kind)
+    score = Column(options.score, rows.totals.dtype, scale=options.scale)
+    columns = {"score": score} | label_and_weight(options)
     for place, column in enumerate(rows.features.columns, 1):
         columns[f"feature_{place}"] = column
     return columns

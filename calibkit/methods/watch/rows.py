@@ -77,8 +77,7 @@ class Reading(Struct, frozen=True):
             where.refuse(column, None, f"type {kind} is no night", _KINDS)
         if self.calendar == "date":
             places = places.set(~places.is_between(*DAYS), None)
-        if places.null_count():
-            where.refuse(column, places.is_null().to_numpy(), "no night", _KINDS)
+        where.check(column, places.is_null(), "no night", _KINDS)
         return places.to_numpy()
 
 
@@ -140,7 +139,7 @@ def _calendar(options: WatchOptions, source: Source) -> Calendar:
         found[name] = "integer" if whole else "date"
     if len(set(found.values())) > 1:
         said = " and ".join(f"column {name!r} holds {kind}s" for name, kind in found.items())
-        raise ModelError(f"{source.parts[0].path}: {said}; nights are of one kind")
+        raise ModelError(f"{source.file}: {said}; nights are of one kind")
     return next(iter(found.values()), "date" if names else "run")
 
 
@@ -177,7 +176,7 @@ def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Re
     most = max((len(set(night.weights)) for night in nights.values()), default=0)
     if most > MOST_WEIGHTS:
         raise DataError.of(
-            source.parts[0].path,
+            source.file,
             f"column {reading.options.weight!r} holds {most:,} weights in a night, and a state keeps "
             f"{MOST_WEIGHTS} at most: draw rows to be labelled with fewer different chances, such as "
             "one a range of the score",
@@ -303,13 +302,9 @@ def _drifted(
 def _weights(column: pl.Series, where: RowFinder, most: float) -> Floats:
     """Return sampling weights; refuse one that is 0, and one above the largest that was declared."""
     found = readers.weight_column(column, where)
-    if not found.all():
-        where.refuse(
-            column, found == 0.0, "weight 0", "a row that has a label stands for some rows"
-        )
-    if (found > most).any():
-        advice = "the bets rest on this bound: begin a new state with one that holds for all rows"
-        where.refuse(column, found > most, f"a weight above --max-weight {most:g}", advice)
+    where.check(column, found == 0.0, "weight 0", "a row that has a label stands for some rows")
+    advice = "the bets rest on this bound: begin a new state with one that holds for all rows"
+    where.check(column, found > most, f"a weight above --max-weight {most:g}", advice)
     return found
 
 

@@ -254,9 +254,7 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     if hits and not any(hits) and options.positive is not None:
         said = f"column {options.label!r}: no row has the positive class {options.positive!r}"
         if not state.nights:  # every alert would count as wrong, for good
-            raise DataError.of(
-                source.parts[0].path, f"{said}; name one of its values by --positive"
-            )
+            raise DataError.of(source.file, f"{said}; name one of its values by --positive")
         notes = (*notes, said)
     if nights and state.calendar == "run":  # the next night, or the last if it has these rows
         (night,) = nights
@@ -267,7 +265,7 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     state, again, over = state.add(nights, late=late)
     if over:
         remarks = (*remarks, Remark("", "row", "of nights that are over left out of drift", over))
-    text = together([(options.state, state.text), (source.parts[0].path, source.told)])
+    text = together([(options.state, state.text), (source.file, source.told)])
     state = replace(state, text=text)
     return replace(judge(state), known=again, remarks=remarks, warnings=notes)
 

@@ -118,12 +118,12 @@ def written_out(data: ScoreRows, options: BoundaryOptions) -> tuple[ScoreRows, I
             return data, itself
         problem = f"column {column!r}: {int((~whole).sum()):,} weights are not whole numbers"
         needs = f"--confidence with {said} needs numbers of rows"
-        raise DataError.of(data.file, f"{problem}; {needs}", column=column)
+        raise DataError.of(data.source.file, f"{problem}; {needs}", column=column)
     times = data.weight.astype(np.int64)
     if int(times.sum()) > MOST_ROWS:
         problem = f"column {column!r}: the weights stand for {int(times.sum()):,} rows"
         takes = f"--confidence takes up to {MOST_ROWS:,}"
-        raise DataError.of(data.file, f"{problem}; {takes}", column=column)
+        raise DataError.of(data.source.file, f"{problem}; {takes}", column=column)
     index = np.repeat(itself, times)
     return replace(data, weight=None).only(index), index
 

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt16s, rows_by_group
 from calibkit.bins import binning
 from calibkit.bins.binning import GridTable
-from calibkit.columns.columns import CellGrid, ScoreRows
+from calibkit.columns.columns import CellGrid, ScoreRows, label_and_weight
 from calibkit.columns.segments import read_segments
 from calibkit.columns.weights import ClassWeights
 from calibkit.errors import DataError, UsageError
@@ -200,16 +200,11 @@ def count_over(
 
 def described_columns(rows: ScoreRows, target: Target) -> dict[str, Column]:
     """Return the columns of rows by role, with the dtypes in which they are compared."""
-    options = rows.options
-    columns = binning.grid_columns(rows) | {
-        "label": Column(options.label, positive=options.positive)
-    }
+    columns = binning.grid_columns(rows) | label_and_weight(rows.options)
     if rows.cells is not None:
         names = rows.cells.names
         for name, (role, one) in zip(names, uncertainties(rows, names).items(), strict=True):
             columns[role] = Column(name, dtype=str(one.dtype))
-    if options.weight is not None:
-        columns["weight"] = Column(options.weight, kind=options.weight_kind)
     return columns | {role: Column(name) for role, name in target.value_columns.items()}
 
 
@@ -298,7 +293,7 @@ def _need_finite(data: ScoreRows, tally: Tally) -> None:
             f"column {column!r}: infinite in {rows} rows; a logistic surface needs finite scores"
         )
         advice = "clip them, or choose another --method"
-        raise DataError.of(data.file, f"{problem}: {advice}", column=column, rows=rows)
+        raise DataError.of(data.source.file, f"{problem}: {advice}", column=column, rows=rows)
 
 
 def _outline(data: ScoreRows) -> Quantiles | None:
@@ -332,7 +327,7 @@ def _about(
     if isinstance(data, ScoreRows):
         said |= {"on_missing": data.options.on_missing, "unlabelled": data.options.unlabelled}
     origin = Provenance(__version__, said, rows, fingerprint, data.source.paths)
-    return {"planned": planned, "origin": origin, "file": data.file}
+    return {"planned": planned, "origin": origin, "file": data.source.file}
 
 
 def _rows_hash(rows: ScoreRows, planned: Plan) -> str:
