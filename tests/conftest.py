@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -87,6 +88,7 @@ class Outcome:
     stdout: bytes
     stderr: str
     output: Path | None = None
+    written: bool = False
 
     def result(self) -> Any:
         """Return what a command that must have succeeded wrote to its -o, or else printed as JSON."""
@@ -111,6 +113,7 @@ class Outcome:
         Return the error, as ``--json`` prints it, where that was given.
         """
         assert self.code == code, self
+        assert not self.written, self
         assert "Traceback" not in self.stderr
         error: dict[str, Any] = json.loads(self.stdout)["error"] if self.stdout else {"code": code}
         assert error["code"] == code
@@ -184,12 +187,21 @@ def every_role(rows: int, seed: int) -> pl.DataFrame:
     )
 
 
-def make(output: Path, *arguments: object) -> Path:
+def make(output: Path | str, *arguments: object) -> Path:
     """Run a command in this process for what many tests share: ``make(path, "bin", rows)``."""
     from calibkit_cli.main import run
 
     assert run([*words(arguments), "-q", "-o", str(output)]) == 0, arguments
-    return output
+    return Path(output)
+
+
+def stamp(path: Path | None) -> tuple[int, int] | None:
+    """Return what changes as soon as a file is written."""
+    with suppress(OSError):
+        if path is not None and path.is_file():
+            seen = path.stat()
+            return seen.st_ino, seen.st_mtime_ns
+    return None
 
 
 @pytest.fixture
@@ -200,11 +212,13 @@ def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Invoke:
     def call(*arguments: object) -> Outcome:
         capfdbinary.readouterr()
         line = words(arguments)
-        code = run(line)
-        captured = capfdbinary.readouterr()
         place = line.index("-o") + 1 if "-o" in line[:-1] else None
         output = Path(line[place]) if place and line[place] != "-" else None
-        return Outcome(code, captured.out, captured.err.decode(), output)
+        before = stamp(output)
+        code = run(line)
+        captured = capfdbinary.readouterr()
+        written = stamp(output) != before
+        return Outcome(code, captured.out, captured.err.decode(), output, written)
 
     return call
 

@@ -55,8 +55,9 @@ def changed(frame: pl.DataFrame, **given: dict[int, Any]) -> pl.DataFrame:
     return frame
 
 
-def write(frame: pl.DataFrame, path: Path) -> Path:
+def write(frame: pl.DataFrame, path: Path | str) -> Path:
     """Write a frame in the format of the suffix, by polars and pyarrow alone."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(frame, "".join(path.suffixes)))
     return path

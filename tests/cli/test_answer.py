@@ -14,11 +14,9 @@ from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, Outcome
 
 
-def test_one_threshold_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None:
-    path, test = (
-        write(simulate(rows, seed), tmp_path / f"{seed}.csv") for rows, seed in ((600, 1), (900, 8))
-    )
-    line = ("boundary", path, "--recall 0.5 --method st -o", tmp_path / "model.json")
+def test_one_threshold_is_the_first_line(invoke: Invoke) -> None:
+    path, test = (write(simulate(rows, seed), f"{seed}.csv") for rows, seed in ((600, 1), (900, 8)))
+    line = ("boundary", path, "--recall 0.5 --method st -o model.json")
     done = invoke(*line, "--test", test)
     first, content = done.stderr.splitlines()[0], done.result()
     (threshold,) = content["score_thresholds"]
@@ -35,11 +33,11 @@ def test_one_threshold_is_the_first_line(tmp_path: Path, invoke: Invoke) -> None
     assert several.stderr.startswith(said)
 
 
-def test_notices_come_after_the_answer(tmp_path: Path, invoke: Invoke) -> None:
+def test_notices_come_after_the_answer(invoke: Invoke) -> None:
     text = simulate().write_csv(separator=";").replace(".", ",")
-    path = tmp_path / "rows.csv"
+    path = Path("rows.csv")
     path.write_text(text)
-    done = invoke("boundary", path, "--precision 0.5 --method st -o", tmp_path / "m.json")
+    done = invoke("boundary", path, "--precision 0.5 --method st -o m.json")
     lines = done.stderr.splitlines()
     assert lines[0].startswith("Flag rows with score >= 0.")
     assert any("decimal" in line for line in lines[1:]), done.stderr
@@ -53,15 +51,13 @@ def test_notices_come_after_the_answer(tmp_path: Path, invoke: Invoke) -> None:
         ("--recall 1", "every row is selected"),
     ],
 )
-def test_what_speaks_against_a_fit_is_a_warning(
-    options: str, said: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_what_speaks_against_a_fit_is_a_warning(options: str, said: str, invoke: Invoke) -> None:
     frame = simulate(1200)
     if "every" in said:
         lowest = pl.col("score") == pl.col("score").min()
         frame = frame.with_columns(label=pl.when(lowest).then(1).otherwise("label"))
-    path, model = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
-    turned = write(frame.with_columns(label=1 - pl.col("label")), tmp_path / "test.parquet")
+    path, model = write(frame, "rows.parquet"), Path("m.json")
+    turned = write(frame.with_columns(label=1 - pl.col("label")), "test.parquet")
     line = ["boundary", path, options, "--method st -o", model]
     line += ["--test", turned] if "misses" in said else []
     done = invoke(*line)
@@ -73,16 +69,16 @@ def test_what_speaks_against_a_fit_is_a_warning(
     assert not model.exists()
 
 
-def test_a_kept_bound_gives_no_warning(tmp_path: Path, invoke: Invoke) -> None:
-    path, model = write(simulate(1200), tmp_path / "rows.parquet"), tmp_path / "m.json"
+def test_a_kept_bound_gives_no_warning(invoke: Invoke) -> None:
+    path, model = write(simulate(1200), "rows.parquet"), Path("m.json")
     options = "--precision 0.6 --method st --warnings error --test"
     done = invoke("boundary", path, options, path, "-o", model)
     done.succeeded()
     assert "Warning" not in done.stderr
 
 
-def test_a_choice_against_more_recall_is_explained(tmp_path: Path, invoke: Invoke) -> None:
-    path, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "m.json"
+def test_a_choice_against_more_recall_is_explained(invoke: Invoke) -> None:
+    path, model = write(simulate(600), "rows.parquet"), Path("m.json")
     content = invoke("boundary", path, "--precision 0.6 --method exact -o", model).result()
     bins = len(content["score_thresholds"])
     own = {"precision": 0.72, "recall": 0.3, "objective_value": 0.3, "within_bound": True}
@@ -99,8 +95,8 @@ def test_a_choice_against_more_recall_is_explained(tmp_path: Path, invoke: Invok
     assert "found more" not in invoke("show", model).stdout.decode()
 
 
-def test_formulas_stand_in_show_alone(tmp_path: Path, invoke: Invoke) -> None:
-    path, model = write(simulate(600), tmp_path / "rows.parquet"), tmp_path / "m.json"
+def test_formulas_stand_in_show_alone(invoke: Invoke) -> None:
+    path, model = write(simulate(600), "rows.parquet"), Path("m.json")
     line = ("boundary", path, "--precision 0.6 --method logistic -o", model)
     done = invoke(*line)
     assert "logistic (one cut on a logistic surface over score and uncertainty)" in done.stderr
@@ -126,20 +122,20 @@ def test_only_thresholds_far_from_one_have_an_exponent(threshold: float, text: s
     assert answer._shortest(threshold, "float64") == text
 
 
-def test_labels_the_wrong_way_round_warn_twice(tmp_path: Path, invoke: Invoke) -> None:
+def test_labels_the_wrong_way_round_warn_twice(invoke: Invoke) -> None:
     rare = simulate(1200).with_columns(label=(pl.col("score") < 0.97).cast(pl.Int8))
-    path, options = write(rare, tmp_path / "rows.parquet"), "--precision 0.6 --method logistic"
-    done = invoke("boundary", path, options, "-o", tmp_path / "m.json")
+    path, options = write(rare, "rows.parquet"), "--precision 0.6 --method logistic"
+    done = invoke("boundary", path, options, "-o m.json")
     assert warned(done, "higher scores go with fewer positives")
     assert warned(done, "every row is selected")
 
 
-def test_segments_that_miss_their_bound_are_named(tmp_path: Path, invoke: Invoke) -> None:
+def test_segments_that_miss_their_bound_are_named(invoke: Invoke) -> None:
     frame = simulate(900).with_columns(shop=pl.Series(["a", "b", "c"] * 300))
     label = pl.when(pl.col("shop") == "b").then(1 - pl.col("label")).otherwise("label")
-    test = write(frame.with_columns(label=label), tmp_path / "test.parquet")
+    test = write(frame.with_columns(label=label), "test.parquet")
     options = "--precision 0.6 --by shop --bound each --method st"
-    path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "m.json"
+    path, output = write(frame, "rows.parquet"), Path("m.json")
     invoke("boundary", path, options, "--test", test, "-o", output).succeeded(
         "1 of 3 segments are expected to miss the bound precision >= 0.6 on new data (b)"
     )

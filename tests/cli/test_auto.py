@@ -27,9 +27,9 @@ from tests.conftest import Invoke
         "--minimize cost:1,3",
     ],
 )
-def test_the_default_chooses_and_says_among_what(tmp_path: Path, goal: str, invoke: Invoke) -> None:
-    frame, out = simulate(800).with_columns(user=pl.col("id") // 3), tmp_path / "b.json"
-    path = write(frame, tmp_path / "a.parquet")
+def test_the_default_chooses_and_says_among_what(goal: str, invoke: Invoke) -> None:
+    frame, out = simulate(800).with_columns(user=pl.col("id") // 3), Path("b.json")
+    path = write(frame, "a.parquet")
     done = invoke("boundary", path, goal, "-o", out)
     done.succeeded("Chosen by cross-validation among st, logistic and exact")
     model = done.result()
@@ -42,11 +42,9 @@ def test_the_default_chooses_and_says_among_what(tmp_path: Path, goal: str, invo
 
 
 @pytest.mark.more
-def test_the_choice_does_not_find_less_at_the_bound_than_another(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_the_choice_does_not_find_less_at_the_bound_than_another(invoke: Invoke) -> None:
     # Here a surface once was chosen that found .32 of the positives where one threshold finds .34.
-    path, out = tmp_path / "rows.parquet", tmp_path / "model.json"
+    path, out = Path("rows.parquet"), Path("model.json")
     assert invoke("simulate", "posterior", "--rows", 1_000_000, "-q", "-o", path).code == 0
     model = invoke("boundary", path, "--precision", "0.7", "-q", "-o", out).result()
     seen, levels = model["fit"]["candidates"], len(model["score_thresholds"])
@@ -65,10 +63,8 @@ def test_the_choice_does_not_find_less_at_the_bound_than_another(
 
 
 @pytest.mark.parametrize(("goal", "key"), [("--precision", "recall"), ("--recall", "precision")])
-def test_candidates_are_judged_at_the_bound(
-    tmp_path: Path, goal: str, key: str, invoke: Invoke
-) -> None:
-    path = write(simulate(800), tmp_path / "a.parquet")
+def test_candidates_are_judged_at_the_bound(goal: str, key: str, invoke: Invoke) -> None:
+    path = write(simulate(800), "a.parquet")
     seen = invoke("boundary", path, f"{goal} 0.6 -q --json").result()["fit"]["candidates"]
     assert all(0 < one[f"{key}_at_bound"] <= 1 for one in seen)
     assert min(one["at_bound_standard_error"] for one in seen) == 0.0
@@ -86,17 +82,15 @@ def test_candidates_are_judged_at_the_bound(
         ("--method exact --uncertainty-bins auto", ["1, 2, 3, 5, 7, 11"]),
     ],
 )
-def test_the_plan_names_every_candidate(
-    options: str, said: list[str], tmp_path: Path, invoke: Invoke
-) -> None:
-    line = ("boundary", write(simulate(), tmp_path / "a.parquet"), "--precision 0.75 --dry-run")
+def test_the_plan_names_every_candidate(options: str, said: list[str], invoke: Invoke) -> None:
+    line = ("boundary", write(simulate(), "a.parquet"), "--precision 0.75 --dry-run")
     plan, fixed = (invoke(*line, own).stdout.decode() for own in (options, "--method exact"))
     for text in said:
         assert text in plan and text not in fixed
 
 
-def test_a_comparison_has_the_choice_in_a_row(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate(), tmp_path / "a.parquet")
+def test_a_comparison_has_the_choice_in_a_row(invoke: Invoke) -> None:
+    path = write(simulate(), "a.parquet")
     done = invoke("boundary", path, "--precision", "0.75", "--compare", "--json")
     rows = {row["method"]: row for row in json.loads(done.stdout)["compare"]}
     assert {"auto", "st", "logistic", "exact", "mist"} <= set(rows)
@@ -106,9 +100,9 @@ def test_a_comparison_has_the_choice_in_a_row(tmp_path: Path, invoke: Invoke) ->
         assert chosen["recall"] == rows["auto"]["recall"]
 
 
-def test_a_surface_is_applied_as_it_was_fitted(tmp_path: Path, invoke: Invoke) -> None:
-    frame, out, rows = simulate(700), tmp_path / "b.json", tmp_path / "rows.parquet"
-    path = write(frame, tmp_path / "a.csv")
+def test_a_surface_is_applied_as_it_was_fitted(invoke: Invoke) -> None:
+    frame, out, rows = simulate(700), Path("b.json"), Path("rows.parquet")
+    path = write(frame, "a.csv")
     fit = "--precision 0.75 --method logistic --weight weight --uncertainty-bins 4 -q -o"
     model = invoke("boundary", path, fit, out).result()
     found = invoke("apply", out, path, "-q -o", rows).result()
@@ -121,9 +115,9 @@ def test_a_surface_is_applied_as_it_was_fitted(tmp_path: Path, invoke: Invoke) -
     assert len(model["uncertainty_ranks"]) == len(model["score_thresholds"]) == 4
 
 
-def test_what_does_not_go_together(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate().with_row_index("row"), tmp_path / "a.parquet")
-    grid = tmp_path / "grid.parquet"
+def test_what_does_not_go_together(invoke: Invoke) -> None:
+    path = write(simulate().with_row_index("row"), "a.parquet")
+    grid = Path("grid.parquet")
     assert invoke("bin", path, "--score-bins", "20", "-o", grid).code == 0
     levels = "--method exact --uncertainty-bins"
     for source, options, said in (
@@ -137,24 +131,24 @@ def test_what_does_not_go_together(tmp_path: Path, invoke: Invoke) -> None:
         *((path, f"{levels} {wrong}", "whole number") for wrong in ("0", "-1", "1.5", "many")),
     ):
         invoke("boundary", source, "--precision 0.75", options).refused(2, said)
-    assert invoke("boundary", grid, "--precision", "0.75", "-o", tmp_path / "b.json").code == 0
+    assert invoke("boundary", grid, "--precision", "0.75", "-o b.json").code == 0
 
 
-def test_cross_validation_chooses_the_levels(tmp_path: Path, invoke: Invoke) -> None:
-    path, out = write(simulate(), tmp_path / "a.parquet"), tmp_path / "b.json"
+def test_cross_validation_chooses_the_levels(invoke: Invoke) -> None:
+    path, out = write(simulate(), "a.parquet"), Path("b.json")
     line = ("boundary", path, "--precision 0.75 --method exact --uncertainty-bins")
     done = invoke(*line, "auto", "-o", out)
     done.succeeded("chosen by cross-validation")
     levels = done.result()["provenance"]["options"]["uncertainty_bins"]
-    fixed = tmp_path / "fixed.json"
+    fixed = Path("fixed.json")
     assert invoke(*line, levels, "-o", fixed).code == 0
     assert fixed.read_bytes() == out.read_bytes()
 
 
-def test_scores_that_are_clipped_or_infinite(tmp_path: Path, invoke: Invoke) -> None:
-    frame, out = simulate(300), tmp_path / "b.json"
+def test_scores_that_are_clipped_or_infinite(invoke: Invoke) -> None:
+    frame, out = simulate(300), Path("b.json")
     sure, endless = (
-        write(changed(frame, score=dict.fromkeys(range(1, 6), value)), tmp_path / f"{value}.csv")
+        write(changed(frame, score=dict.fromkeys(range(1, 6), value)), f"{value}.csv")
         for value in (1.0, math.inf)
     )
     done = invoke("boundary", sure, "--precision 0.7 --method logistic -o", out)

@@ -29,9 +29,9 @@ COLUMNS = ["uncertainty_bin", "score_bin", *LIMITS, *SUMS]
 
 
 @pytest.fixture
-def grid(tmp_path: Path, invoke: Invoke) -> Callable[..., pl.DataFrame]:
+def grid(invoke: Invoke) -> Callable[..., pl.DataFrame]:
     def call(path: Path, *options: object, code: int = 0) -> pl.DataFrame:
-        output = tmp_path / "grid.parquet"
+        output = Path("grid.parquet")
         done = invoke("bin", path, *options, "-q", "-o", output)
         assert (done.code, done.stdout) == (code, b""), done.stderr
         return pl.read_parquet(output)
@@ -102,10 +102,10 @@ def place(table: pl.DataFrame, uncertainty: float, score: float) -> tuple[int, i
     return table["uncertainty_bin"][int(found)], table["score_bin"][int(found)]
 
 
-def test_what_the_parquet_file_says_of_itself(tmp_path: Path, grid: Grid) -> None:
-    path = write(simulate(), tmp_path / "a.parquet")
+def test_what_the_parquet_file_says_of_itself(grid: Grid) -> None:
+    path = write(simulate(), "a.parquet")
     table = grid(path, "--uncertainty-bins", 3, "--score-bins", 4)
-    metadata = pq.read_metadata(tmp_path / "grid.parquet").metadata
+    metadata = pq.read_metadataPath("grid.parquet").metadata
     for axis in ("uncertainty", "score"):
         values = json.loads(metadata[f"{axis}_min".encode()])
         values = values if isinstance(values, list) else [values]
@@ -114,40 +114,40 @@ def test_what_the_parquet_file_says_of_itself(tmp_path: Path, grid: Grid) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fractional_weights_are_summed(tmp_path: Path, kind: str, grid: Grid) -> None:
+def test_fractional_weights_are_summed(kind: str, grid: Grid) -> None:
     frame = simulate(300, ties=True)
     bins = ["--uncertainty-bins", 3, "--score-bins", 5, *KINDS[kind], "--weight", "weight"]
-    whole = grid(write(frame, tmp_path / "a.csv"), *bins)
+    whole = grid(write(frame, "a.csv"), *bins)
     eighths = frame.with_columns(pl.col("weight") / 8)
-    part = grid(write(eighths, tmp_path / "b.csv"), *bins)
+    part = grid(write(eighths, "b.csv"), *bins)
     for column in ("count", "positives"):
         assert [8 * value for value in part[column]] == whole[column].to_list()
     same = ["uncertainty_low", "score_low", "score_min", "positivity", "mean_score"]
     assert part.select(same).equals(whole.select(same))
     tenths = frame.with_columns(pl.col("weight") / 10)
-    rounded = grid(write(tenths, tmp_path / "c.csv"), *bins)
+    rounded = grid(write(tenths, "c.csv"), *bins)
     assert rounded["count"].to_list() == pytest.approx((whole["count"] / 10).to_list())
     total = float(sum(Fraction(value) for value in tenths["weight"]))
     assert rounded["count"].sum() == pytest.approx(total, rel=1e-12)
 
 
-def test_defaults(tmp_path: Path, grid: Grid, invoke: Invoke) -> None:
+def test_defaults(grid: Grid, invoke: Invoke) -> None:
     frame = simulate(40)
-    table = grid(write(frame, tmp_path / "a.csv"))
+    table = grid(write(frame, "a.csv"))
     assert table.height == 3 * 500
     assert table["count"].sum() == 40
     assert [sum(row) for row in matrix(table, "count")] == [13, 13, 14]
-    alone = write(frame.drop("uncertainty"), tmp_path / "b.csv")
-    invoke("bin", alone, "-o", tmp_path / "c.csv").succeeded("K = 1")
-    table = pl.read_csv(tmp_path / "c.csv")
+    alone = write(frame.drop("uncertainty"), "b.csv")
+    invoke("bin", alone, "-o c.csv").succeeded("K = 1")
+    table = pl.read_csv("c.csv")
     assert (table.height, table["uncertainty_bin"].max()) == (500, 0)
     assert table["uncertainty_min"].null_count() == 500
 
 
-def test_other_names_and_labels(tmp_path: Path, grid: Grid) -> None:
+def test_other_names_and_labels(grid: Grid) -> None:
     frame = simulate(200)
     bins = ["--uncertainty-bins", 2, "--score-bins", 3]
-    plain = grid(write(frame, tmp_path / "a.csv"), *bins)
+    plain = grid(write(frame, "a.csv"), *bins)
     renamed = frame.select(
         p="score",
         spread="uncertainty",
@@ -155,14 +155,14 @@ def test_other_names_and_labels(tmp_path: Path, grid: Grid) -> None:
         uncertainty=-pl.col("uncertainty"),
     )
     names = ["--score", "p", "--uncertainty", "spread", "--label", "outcome"]
-    path = write(renamed, tmp_path / "b.csv")
+    path = write(renamed, "b.csv")
     assert grid(path, *bins, *names, "--positive", "spam").equals(plain)
     ham = grid(path, *bins, *names, "--positive", "ham")
     assert ham["positives"].to_list() == (plain["count"] - plain["positives"]).to_list()
 
 
-def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
-    path, out = write(simulate(40), tmp_path / "a.csv"), tmp_path / "g.parquet"
+def test_the_summary_as_json(invoke: Invoke) -> None:
+    path, out = write(simulate(40), "a.csv"), Path("g.parquet")
     done = invoke("bin", path, path, "--score-bins", "2", "-o", out, "--json")
     assert done.code == 0
     said = json.loads(done.stdout)
@@ -171,7 +171,7 @@ def test_the_summary_as_json(tmp_path: Path, invoke: Invoke) -> None:
     assert said["columns_added"][: len(COLUMNS)] == COLUMNS
     (warning,) = said["warnings"]
     assert f"{path} is among the inputs more than once" in warning
-    again = tmp_path / "link.csv"
+    again = Path("link.csv")
     again.symlink_to(path)
     assert f"{path} = {again} is among" in invoke("bin", path, again, "-o", out).stderr
     for option in ("--uncertainty-bins", "--score-bins"):  # at least one each way

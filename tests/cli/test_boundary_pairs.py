@@ -68,6 +68,6 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("options", PAIRS)
-def test_pairs_that_do_not_exist(options: str, rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    invoke("boundary", rows, options, "-o", tmp_path / "b.json").refused(2, PAIRS[options])
-    assert not (tmp_path / "b.json").exists()
+def test_pairs_that_do_not_exist(options: str, rows: Path, invoke: Invoke) -> None:
+    invoke("boundary", rows, options, "-o b.json").refused(2, PAIRS[options])
+    assert not Path("b.json").exists()

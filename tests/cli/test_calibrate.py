@@ -40,9 +40,9 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_golden_cases(name: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_golden_cases(name: str, invoke: Invoke) -> None:
     case, key = name.split()
-    folder, model = ROOT / "tests" / "golden" / case, tmp_path / "cal.json"
+    folder, model = ROOT / "tests" / "golden" / case, Path("cal.json")
     known = json.loads((folder / "expected.json").read_text())
     wanted, allowed = known["expected"][key], known["tolerance"]
     clip = ("--out-of-range clip",) if case == "p18_maps" else ()
@@ -53,7 +53,7 @@ def test_golden_cases(name: str, tmp_path: Path, invoke: Invoke) -> None:
     if isinstance(wanted, dict):
         wanted = wanted["new" if case == "p18_maps" else "prob"]
     new = folder / ("new.parquet" if case == "p18_maps" else "rows.parquet")
-    found = pl.read_parquet(make(tmp_path / "out.parquet", "apply", model, new))["calibrated"]
+    found = pl.read_parquet(make("out.parquet", "apply", model, new))["calibrated"]
     assert found.to_list() == pytest.approx(wanted, rel=allowed["rel"], abs=allowed["abs"])
 
 
@@ -66,14 +66,14 @@ def grouped(rows: int = 400) -> pl.DataFrame:
     return pl.concat([frame, other, frame[:3].with_columns(country=pl.lit("li"))])
 
 
-def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None:
+def test_segments_have_maps_of_their_own(invoke: Invoke) -> None:
     frame = grouped()
-    path = write(frame, tmp_path / "rows.parquet")
-    said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
+    path = write(frame, "rows.parquet")
+    said = invoke("calibrate", path, *BETA, "--by", "country", "-o cal.json")
     said.succeeded("1 value uses the map of all rows (li)")
     model = said.result()
     assert (list(model["groups"]), model["pooled_groups"]) == (["de", "fr"], ["li"])
-    shown = invoke("show", tmp_path / "cal.json").stdout.decode()
+    shown = invoke("show", "cal.json").stdout.decode()
     assert "country" in shown
     assert "that of all rows" in shown
     result = applied(path)
@@ -81,7 +81,7 @@ def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None
     loss = -np.where(label == 1, np.log(p), np.log1p(-p)).mean()
     assert model["fit"]["log_loss"] == pytest.approx(loss, abs=1e-12)
     for name in ("de", "fr"):
-        alone = write(frame.filter(country=name), tmp_path / name / "rows.parquet")
+        alone = write(frame.filter(country=name), Path(name) / "rows.parquet")
         separate, own = fitted(alone, *BETA), model["groups"][name]
         assert {key: separate[key] for key in (*"abc", "fit")} == {
             key: own[key] for key in (*"abc", "fit")
@@ -93,8 +93,8 @@ def test_segments_have_maps_of_their_own(tmp_path: Path, invoke: Invoke) -> None
     assert of_all.equals(result.filter(country="li")["calibrated"])
 
 
-def test_segments_that_were_not_seen_use_the_map_of_all_rows(tmp_path: Path) -> None:
-    path = write(grouped(), tmp_path / "rows.parquet")
+def test_segments_that_were_not_seen_use_the_map_of_all_rows() -> None:
+    path = write(grouped(), "rows.parquet")
     model = fitted(path, *BETA, "--by", "country")
     write(pl.DataFrame({"score": [0.3, 0.3, 0.3], "country": ["xx", None, "de"]}), path)
     found = applied(path)["calibrated"].to_list()
@@ -103,19 +103,17 @@ def test_segments_that_were_not_seen_use_the_map_of_all_rows(tmp_path: Path) -> 
     assert found[2] != found[0]
 
 
-def test_segments_that_are_separated_use_the_map_of_all_rows(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_segments_that_are_separated_use_the_map_of_all_rows(invoke: Invoke) -> None:
     apart = pl.when(country="fr").then(0.25 + 0.5 * pl.col("label")).otherwise("score")
-    path = write(grouped().with_columns(score=apart), tmp_path / "rows.parquet")
-    said = invoke("calibrate", path, *BETA, "--by", "country", "-o", tmp_path / "cal.json")
+    path = write(grouped().with_columns(score=apart), "rows.parquet")
+    said = invoke("calibrate", path, *BETA, "--by", "country", "-o cal.json")
     said.succeeded("fr uses the map of all rows")
     assert said.result()["pooled_groups"] == ["fr", "li"]
 
 
-def test_out_of_range_is_refused_or_clipped(tmp_path: Path, invoke: Invoke) -> None:
-    frame, model = scores(score={1: -0.5, 2: 0.0, 3: 1.0, 4: 1.5, 5: 2.0}), tmp_path / "cal.json"
-    path = write(frame, tmp_path / "rows.csv")
+def test_out_of_range_is_refused_or_clipped(invoke: Invoke) -> None:
+    frame, model = scores(score={1: -0.5, 2: 0.0, 3: 1.0, 4: 1.5, 5: 2.0}), Path("cal.json")
+    path = write(frame, "rows.csv")
     assert invoke("calibrate", path, "-o", model).code == 3
     said = invoke("calibrate", path, "--out-of-range clip --method isotonic -o", model)
     said.succeeded("3 scores outside [0, 1] clipped")
@@ -123,17 +121,15 @@ def test_out_of_range_is_refused_or_clipped(tmp_path: Path, invoke: Invoke) -> N
     assert found[0] == found[1] and found[2] == found[3] == found[4]
     fitted(write(simulate(200), path))
     write(frame, path)
-    assert invoke("apply", model, path, "-o", tmp_path / "out.csv").code == 3
+    assert invoke("apply", model, path, "-o out.csv").code == 3
 
 
 @pytest.mark.parametrize("method", ["centred-isotonic", "spline"])
-def test_scores_that_float32_cannot_hold_are_refused(
-    method: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_scores_that_float32_cannot_hold_are_refused(method: str, invoke: Invoke) -> None:
     frame = simulate(300).cast({"score": pl.Float32})
-    fitted(write(frame, tmp_path / "a.parquet"), "--scale", "raw", "--method", method)
-    path = write(pl.DataFrame({"score": [0.5, 3.5e38]}), tmp_path / "new.parquet")
-    done = invoke("apply", tmp_path / "cal.json", path, "-o", tmp_path / "out.csv")
+    fitted(write(frame, "a.parquet"), "--scale", "raw", "--method", method)
+    path = write(pl.DataFrame({"score": [0.5, 3.5e38]}), "new.parquet")
+    done = invoke("apply", "cal.json", path, "-o out.csv")
     done.refused(3, "'score': too large for float32", "row 2", "3.5e+38")
 
 
@@ -160,14 +156,9 @@ def test_scores_that_float32_cannot_hold_are_refused(
     ],
 )
 def test_what_is_refused(
-    changed: dict[str, dict[int, Any]],
-    options: str,
-    code: int,
-    says: str,
-    tmp_path: Path,
-    invoke: Invoke,
+    changed: dict[str, dict[int, Any]], options: str, code: int, says: str, invoke: Invoke
 ) -> None:
-    path, output = write(scores(**changed), tmp_path / "rows.parquet"), tmp_path / "cal.json"
+    path, output = write(scores(**changed), "rows.parquet"), Path("cal.json")
     line = ["calibrate", path, *options.split()]
     said = invoke(*line, "-o", output)
     assert said.stdout == b""
@@ -180,16 +171,16 @@ def test_what_is_refused(
         invoke(*line, "--dry-run").refused(2, says)
 
 
-def test_prior_shift_needs_no_labels(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate(50).drop("label"), tmp_path / "rows.parquet")
+def test_prior_shift_needs_no_labels(invoke: Invoke) -> None:
+    path = write(simulate(50).drop("label"), "rows.parquet")
     model = fitted(path, "--method prior-shift --negatives-kept 0.4")
     assert model["fit"]["log_loss"] is None
     assert "label" not in model["columns"]
-    assert invoke("calibrate", path, "-o", tmp_path / "x.json").code == 2
+    assert invoke("calibrate", path, "-o x.json").code == 2
 
 
-def test_dry_run_json_and_pipe(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate(80), tmp_path / "rows.parquet")
+def test_dry_run_json_and_pipe(invoke: Invoke) -> None:
+    path = write(simulate(80), "rows.parquet")
     plan = invoke("calibrate", path, "--by", "uncertainty", "--dry-run", "--json").result()
     assert plan["columns"] == {"score": "score", "label": "label", "by": "uncertainty"}
     assert "choose a map" in plan["plan"][0]

@@ -72,12 +72,10 @@ def test_good_scores_are_left_alone(tmp_path: Path, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("label", [[0] * 50, [1] * 50, [1] + [0] * 49, [0, 1]])
-def test_where_nothing_can_be_compared_scores_stay(
-    label: list[int], tmp_path: Path, invoke: Invoke
-) -> None:
+def test_where_nothing_can_be_compared_scores_stay(label: list[int], invoke: Invoke) -> None:
     score = np.linspace(0.0, 1.0, len(label))
-    rows = write(pl.DataFrame({"score": score, "label": label}), tmp_path / "few.csv")
-    done = invoke("calibrate", rows, "-o", tmp_path / "m.json")
+    rows = write(pl.DataFrame({"score": score, "label": label}), "few.csv")
+    done = invoke("calibrate", rows, "-o m.json")
     done.succeeded("no map could be compared (")
     model = done.result()
     assert model["method"] == "none"
@@ -103,12 +101,12 @@ def test_segments_and_weights(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("column", ["--groups", "--time"])
-def test_folds_follow_a_column(column: str, tmp_path: Path) -> None:
+def test_folds_follow_a_column(column: str) -> None:
     # Rows of a unit are copies of one row, so that folds by chance have seen the rows that judge them.
     random = np.random.default_rng(3)
     score, label = random.random(60), random.integers(0, 2, 60)
     frame = pl.DataFrame({"score": score, "label": label, "unit": np.arange(60)})
-    rows = write(pl.concat([frame] * 40), tmp_path / "copies.parquet")
+    rows = write(pl.concat([frame] * 40), "copies.parquet")
     mixed, apart = chosen(rows), chosen(rows, column, "unit")
     seen, unseen = (
         {one["method"]: one["log_loss"] for one in model["candidates"]} for model in (mixed, apart)
@@ -118,10 +116,10 @@ def test_folds_follow_a_column(column: str, tmp_path: Path) -> None:
     assert set(apart["columns"]) == {"score", "label"}  # apply reads no more
     parts = []
     for place, own in enumerate(pl.read_parquet(rows).iter_slices(1300)):
-        shard = write(own, tmp_path / f"part{place}.parquet")
+        shard = write(own, f"part{place}.parquet")
         state = shard.with_suffix(".state")
         parts.append(make(state, "calibrate", shard, column, "unit", "--partial"))
-    merged = make(tmp_path / "merged.json", "merge", *parts)
+    merged = make("merged.json", "merge", *parts)
     assert json.loads(merged.read_bytes()) == apart
 
 

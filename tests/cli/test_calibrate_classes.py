@@ -36,8 +36,8 @@ def frame() -> pl.DataFrame:
 
 
 @pytest.fixture
-def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
-    return write(frame, tmp_path / "rows.parquet")
+def rows(frame: pl.DataFrame) -> Path:
+    return write(frame, "rows.parquet")
 
 
 def fit(invoke: Invoke, *arguments: object) -> dict[str, Any]:
@@ -52,9 +52,9 @@ def calibrated(model: Path, rows: Path) -> np.ndarray:
 @pytest.mark.parametrize("method", ["temperature", "vector", "matrix"])
 @pytest.mark.parametrize("votes", ["--counts count_*", "--label label"])
 def test_maps_gain_and_are_applied(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path, method: str, votes: str
+    invoke: Invoke, rows: Path, frame: pl.DataFrame, method: str, votes: str
 ) -> None:
-    out = tmp_path / "cal.json"
+    out = Path("cal.json")
     said = invoke("calibrate", rows, "--probs", "prob_*", votes, "--method", method, "-o", out)
     model = said.result()
     assert (model["kind"], model["classes"]) == ("calibrator", ["cat", "dog", "fox"])
@@ -72,22 +72,20 @@ def test_maps_gain_and_are_applied(
     assert z.sum(axis=1) == pytest.approx(1.0)
 
 
-def test_logits_are_mapped_as_they_are(tmp_path: Path) -> None:
+def test_logits_are_mapped_as_they_are() -> None:
     golden = ("--probs logit* --counts y* --scale logit",)
-    out = make(tmp_path / "cal.json", "calibrate", ROWS, *golden)
+    out = make("cal.json", "calibrate", ROWS, *golden)
     u = pl.read_parquet(ROWS).select("^logit.*$").to_numpy()
     expected = softmax(u / json.loads(out.read_bytes())["temperature"])
     assert calibrated(out, ROWS) == pytest.approx(expected, abs=1e-12)
 
 
-def test_labels_by_index_and_rows_without_one(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
-) -> None:
+def test_labels_by_index_and_rows_without_one(invoke: Invoke, frame: pl.DataFrame) -> None:
     names = frame.with_columns(label=pl.when(pl.int_range(500) != 7).then("label"))
     place = pl.col("label").replace_strict({"cat": 0, "dog": 1, "fox": 2})
     found = []
     for labels in (names, names.with_columns(place)):
-        some = write(labels, tmp_path / "some.parquet")
+        some = write(labels, "some.parquet")
         error = invoke("calibrate", some, "--probs", "prob_*", "--json").refused(3)
         assert (error["column"], error["first_rows"]) == ("label", [8])
         found.append(fit(invoke, some, "--probs prob_* --unlabelled drop"))
@@ -95,8 +93,8 @@ def test_labels_by_index_and_rows_without_one(
     assert found[0]["temperature"] == found[1]["temperature"]
 
 
-def test_labels_that_are_no_class(invoke: Invoke, frame: pl.DataFrame, tmp_path: Path) -> None:
-    wrong = write(changed(frame, label={5: "cow"}), tmp_path / "wrong.parquet")
+def test_labels_that_are_no_class(invoke: Invoke, frame: pl.DataFrame) -> None:
+    wrong = write(changed(frame, label={5: "cow"}), "wrong.parquet")
     error = invoke("calibrate", wrong, "--probs", "prob_*", "--json").refused(3, "'cow'")
     assert (error["rows"], error["first_rows"]) == (1, [5])
 
@@ -121,9 +119,9 @@ def test_bad_options_are_refused(invoke: Invoke, rows: Path, options: str, words
     invoke("calibrate", rows, options).refused(2, words)
 
 
-def test_an_infinite_temperature_says_so(invoke: Invoke, tmp_path: Path) -> None:
+def test_an_infinite_temperature_says_so(invoke: Invoke) -> None:
     against = {"prob_0": [0.9, 0.1], "prob_1": [0.1, 0.9], "count_0": [0, 3], "count_1": [3, 0]}
-    rows, model = write(pl.DataFrame(against), tmp_path / "wrong.parquet"), tmp_path / "cal.json"
+    rows, model = write(pl.DataFrame(against), "wrong.parquet"), Path("cal.json")
     said = invoke("calibrate", rows, "--counts", "count_*", "-o", model)
     said.succeeded("the best temperature is infinite")
     assert said.result()["temperature"] is None
@@ -132,9 +130,7 @@ def test_an_infinite_temperature_says_so(invoke: Invoke, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("measure", ["log_loss", "brier"])
-def test_a_map_is_chosen_by_rows_held_out(
-    measure: str, rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_map_is_chosen_by_rows_held_out(measure: str, rows: Path, invoke: Invoke) -> None:
     votes = ("--probs prob_* --counts count_*", "--method")
     model = fit(invoke, rows, *votes, "auto", "--optimize", measure)
     table = model["candidates"]
@@ -150,8 +146,8 @@ def test_a_map_is_chosen_by_rows_held_out(
     assert model["method"] == within[0] == "vector"
     plain = fit(invoke, rows, *votes, "vector")
     assert (model["weights"], model["intercept"]) == (plain["weights"], plain["intercept"])
-    (tmp_path / "cal.json").write_text(json.dumps(model))
-    shown = invoke("show", tmp_path / "cal.json").stdout.decode()
+    Path("cal.json").write_text(json.dumps(model))
+    shown = invoke("show", "cal.json").stdout.decode()
     assert "vector was chosen from 4 methods" in shown
 
 
@@ -183,17 +179,17 @@ def test_errors_of_the_choice_are_those_of_paired_rows(rows: Path) -> None:
     assert errors[0, 0, 1] == pytest.approx(wanted, rel=1e-9)
 
 
-def test_class_probabilities_that_are_right_stay(tmp_path: Path, invoke: Invoke) -> None:
+def test_class_probabilities_that_are_right_stay(invoke: Invoke) -> None:
     generator = np.random.default_rng(5)
     truth = generator.dirichlet(np.ones(3), 2000)
     frame = pl.DataFrame({f"prob_{k}": truth[:, k] for k in range(3)}).with_columns(
         label=pl.Series([int(generator.choice(3, p=p)) for p in truth])
     )
-    path, cal = write(frame, tmp_path / "right.parquet"), tmp_path / "cal.json"
+    path, cal = write(frame, "right.parquet"), Path("cal.json")
     model = invoke("calibrate", path, "--probs prob_* --method auto -o", cal).result()
     assert model["method"] == "none"
     assert calibrated(cal, path) == pytest.approx(truth, abs=1e-12)
-    few = write(frame.head(2), tmp_path / "few.parquet")
+    few = write(frame.head(2), "few.parquet")
     model = fit(invoke, few, "--probs prob_* --method auto")
     assert model["method"] == "none"
     assert {one["reason"] for one in model["candidates"]} == {"there are too few rows for folds"}

@@ -92,12 +92,10 @@ def test_a_certified_model_counts_right_and_applies(
     ],
 )
 def test_nothing_certified_is_exit_4_and_leaves_no_file(
-    rows: str, words: str, said: str, folder: Path, tmp_path: Path, invoke: Invoke
+    rows: str, words: str, said: str, folder: Path, invoke: Invoke
 ) -> None:
-    invoke("boundary", folder / f"{rows}.parquet", words, "-o", tmp_path / "b.json").refused(
-        4, said
-    )
-    assert not (tmp_path / "b.json").exists()
+    invoke("boundary", folder / f"{rows}.parquet", words, "-o b.json").refused(4, said)
+    assert not Path("b.json").exists()
     assert invoke("boundary", folder / f"{rows}.parquet", words, "--json").refused(4)["message"]
 
 
@@ -136,19 +134,17 @@ def test_what_cannot_be_certified_is_refused(
 
 
 def test_a_grid_has_lost_its_rows_and_plain_fits_take_one_bound(
-    folder: Path, tmp_path: Path, invoke: Invoke
+    folder: Path, invoke: Invoke
 ) -> None:
-    rows, grid = folder / "rows.parquet", tmp_path / "grid.parquet"
+    rows, grid = folder / "rows.parquet", Path("grid.parquet")
     assert invoke("bin", rows, "--score-bins 20 -q -o", grid).code == 0
     invoke("boundary", grid, GIVEN).refused(2, "give the rows")
     plain = invoke("boundary", rows, "--precision 0.7 --fpr 0.1")
     plain.refused(2, "--confidence allows several bounds")
 
 
-def test_test_rows_plans_and_rows_without_uncertainty(
-    folder: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    rows, fresh = folder / "rows.parquet", write(simulate(3000, seed=9), tmp_path / "test.parquet")
+def test_test_rows_plans_and_rows_without_uncertainty(folder: Path, invoke: Invoke) -> None:
+    rows, fresh = folder / "rows.parquet", write(simulate(3000, seed=9), "test.parquet")
     model = invoke("boundary", rows, GIVEN, "--test", fresh, "--json").result()
     assert model["fit"]["test"]["rows"] == 3000
     assert model["provenance"]["options"]["confidence"] == "0.9"

@@ -19,15 +19,14 @@ from tests.conftest import Invoke
 
 
 @pytest.fixture
-def shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
+def shards() -> str:
     random = np.random.default_rng(3)
     frame = simulate(1500).with_columns(
         site=pl.Series(random.choice(["x", "y"], 1500)),
         score_b=(pl.col("score") + pl.Series(random.normal(0, 0.02, 1500))).clip(0, 1),
     )
     for place, (start, end) in enumerate(pairwise([0, 10, 500, 501, 900, 1500])):
-        folder = tmp_path / "rows" / f"day={place}"
+        folder = Path("rows") / f"day={place}"
         folder.mkdir(parents=True)
         frame[start:end].write_parquet(folder / "rows.parquet")
     return "rows"

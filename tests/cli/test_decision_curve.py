@@ -6,7 +6,6 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from pytest import MonkeyPatch
 
 from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke, make
@@ -23,19 +22,19 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke, tmp_path: Path) -> None:
-    words = ("--boundary", made / "b.json", "--score score,other -q -o", tmp_path / "m.json")
+def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke) -> None:
+    words = ("--boundary", made / "b.json", "--score score,other -q -o", Path("m.json"))
     for name, more in (("c.csv", ""), ("c.parquet", ""), ("little.csv", "--memory 20MB")):
-        curve = ("--decision-curve", tmp_path / name, *more.split())
+        curve = ("--decision-curve", Path(name), *more.split())
         assert invoke("evaluate", made / "new.parquet", *words, *curve).code == 0
-    table = pl.read_parquet(tmp_path / "c.parquet")
-    assert pl.read_csv(tmp_path / "c.csv").equals(table)
-    assert (tmp_path / "little.csv").read_bytes() == (tmp_path / "c.csv").read_bytes()
+    table = pl.read_parquet("c.parquet")
+    assert pl.read_csv("c.csv").equals(table)
+    assert Path("little.csv").read_bytes() == Path("c.csv").read_bytes()
     assert table.columns == ["threshold", "model", "net_benefit", "low", "high"]
     names = table["model"].unique(maintain_order=True).to_list()
     assert names == ["boundary", "score", "other", "all", "none"]
     assert table.height == 5 * 99
-    applied = make(tmp_path / "a.parquet", "apply", made / "b.json", made / "new.parquet")
+    applied = make("a.parquet", "apply", made / "b.json", made / "new.parquet")
     frame = pl.read_parquet(applied)
     taken, label = frame["decision"] == 1, frame["label"] == 1
     hits, alarms = (taken & label).sum(), (taken & ~label).sum()
@@ -46,12 +45,10 @@ def test_the_table_is_that_of_the_decisions(made: Path, invoke: Invoke, tmp_path
 
 
 @pytest.mark.parametrize("kind", ["decision-curve", "cost-curve", "risk-coverage"])
-def test_pictures_are_of_probabilities(
-    made: Path, invoke: Invoke, tmp_path: Path, kind: str
-) -> None:
-    words = ("plot", kind, made / "new.parquet", "--scale raw -q -o", tmp_path / "raw.svg")
+def test_pictures_are_of_probabilities(made: Path, invoke: Invoke, kind: str) -> None:
+    words = ("plot", kind, made / "new.parquet", "--scale raw -q -o raw.svg")
     assert invoke(*words).code == 2
-    assert not (tmp_path / "raw.svg").exists()
+    assert not Path("raw.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -69,33 +66,32 @@ def test_pictures_are_of_probabilities(
     ],
 )
 def test_what_has_no_decision_curve_is_refused(
-    more: str, said: str, made: Path, invoke: Invoke, tmp_path: Path, monkeypatch: MonkeyPatch
+    more: str, said: str, made: Path, invoke: Invoke
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     rows, curve = made / "new.parquet", "" if "curve" in more else "--decision-curve c.csv"
     given = f"{more} {curve}".replace("ROWS", str(rows))
     done = invoke("evaluate", rows, given)
     assert (done.code, said in done.stderr) == (2, True), done
-    assert list(tmp_path.iterdir()) == []
+    assert list(Path().iterdir()) == []
 
 
 @pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
 def test_scores_as_sure_of_either_class_are_taken_together(
-    kind: type[pl.DataType], invoke: Invoke, tmp_path: Path
+    kind: type[pl.DataType], invoke: Invoke
 ) -> None:
     scores = pl.Series("score", [0.1, 0.9, 0.1, 0.9], dtype=kind)
-    rows = write(pl.DataFrame([scores, pl.Series("label", [1, 1, 1, 1])]), tmp_path / "r.parquet")
-    done = invoke("plot", "risk-coverage", rows, "-o", tmp_path / "r.csv")
+    rows = write(pl.DataFrame([scores, pl.Series("label", [1, 1, 1, 1])]), "r.parquet")
+    done = invoke("plot", "risk-coverage", rows, "-o r.csv")
     assert done.result()["risk"].to_list() == [0.5]
 
 
-def test_infinite_logits_have_no_curve(invoke: Invoke, tmp_path: Path) -> None:
+def test_infinite_logits_have_no_curve(invoke: Invoke) -> None:
     logits = {"score": [float("inf"), 0.5, -1.0, -2.0], "label": [1, 1, 0, 0]}
-    rows, curve = write(pl.DataFrame(logits), tmp_path / "logits.parquet"), tmp_path / "c.csv"
+    rows, curve = write(pl.DataFrame(logits), "logits.parquet"), Path("c.csv")
     for words in (
-        ("evaluate", rows, "--decision-curve", curve, "-o", tmp_path / "m.json"),
-        ("plot", "cost-curve", rows, "-o", tmp_path / "c.svg"),
-        ("plot", "risk-coverage", rows, "-o", tmp_path / "c.svg"),
+        ("evaluate", rows, "--decision-curve", curve, "-o m.json"),
+        ("plot", "cost-curve", rows, "-o c.svg"),
+        ("plot", "risk-coverage", rows, "-o c.svg"),
     ):
         invoke(*words, "--scale logit -q").refused(3, "column 'score': infinite logits")
     assert not curve.exists()

@@ -41,9 +41,9 @@ def entries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows() -> Path:
     frame = simulate(400).with_columns(site=pl.Series(["a", "b"] * 200))
-    return write(frame, tmp_path / "rows.parquet")
+    return write(frame, "rows.parquet")
 
 
 def goes_round(invoke: Invoke, rows: Path, options: list[str]) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def test_isotonic_in_lines(rows: Path, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("method", CLASS_METHODS)
-def test_every_map_of_class_probabilities(method: str, tmp_path: Path, invoke: Invoke) -> None:
-    rows = write(simulate_raters(300, raters=3, seed=1), tmp_path / "rows.parquet")
+def test_every_map_of_class_probabilities(method: str, invoke: Invoke) -> None:
+    rows = write(simulate_raters(300, raters=3, seed=1), "rows.parquet")
     classes = ["--probs", "prob_*", "--counts", "count_*", "--method", method]
     assert goes_round(invoke, rows, classes)["method"] == method

@@ -31,20 +31,15 @@ def rows() -> pl.DataFrame:
 
 @pytest.mark.parametrize(("way", "package"), [("in", "fastexcel"), ("out", "xlsxwriter")])
 def test_without_the_extra(
-    way: str,
-    package: str,
-    rows: pl.DataFrame,
-    tmp_path: Path,
-    invoke: Invoke,
-    monkeypatch: pytest.MonkeyPatch,
+    way: str, package: str, rows: pl.DataFrame, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)
-    (tmp_path / "book.xlsx").write_bytes(b"PK\x03\x04")
-    rows.write_parquet(tmp_path / "rows.parquet")
+    Path("book.xlsx").write_bytes(b"PK\x03\x04")
+    rows.write_parquet("rows.parquet")
     names = ("book.xlsx", "x.csv") if way == "in" else ("rows.parquet", "new.xlsx")
-    done = invoke("bin", tmp_path / names[0], "-o", tmp_path / names[1])
+    done = invoke("bin", Path(names[0]), "-o", Path(names[1]))
     done.refused(2, f"{package}; install it by: pip install 'calibkit[excel]'")
-    assert not (tmp_path / "new.xlsx").exists()
+    assert not Path("new.xlsx").exists()
 
 
 @pytest.fixture
@@ -53,34 +48,32 @@ def writer() -> Any:
     return pytest.importorskip("xlsxwriter")
 
 
-def test_a_workbook_is_a_table(
-    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke, writer: Any
-) -> None:
-    path, book = tmp_path / "rows.parquet", tmp_path / "first.xlsx"
+def test_a_workbook_is_a_table(rows: pl.DataFrame, invoke: Invoke, writer: Any) -> None:
+    path, book = Path("rows.parquet"), Path("first.xlsx")
     rows.write_parquet(path)
-    fit = ["boundary", "--precision 0.6 --method st --time day -o", tmp_path / "one.json"]
+    fit = ["boundary", "--precision 0.6 --method st --time day -o one.json"]
     model = invoke(*fit, path).result()
-    line = ["apply", tmp_path / "one.json", path, "--keep", "*", "-o"]
-    for output in (book, tmp_path / "again.xlsx"):
+    line = ["apply", "one.json", path, "--keep", "*", "-o"]
+    for output in (book, Path("again.xlsx")):
         invoke(*line, output).succeeded()
-    assert book.read_bytes() == (tmp_path / "again.xlsx").read_bytes()
+    assert book.read_bytes() == Path("again.xlsx").read_bytes()
     written = pl.read_excel(book, infer_schema_length=None)
-    expected = invoke(*line, tmp_path / "same.parquet").result()
+    expected = invoke(*line, "same.parquet").result()
     assert written.columns == expected.columns
     for name in ("score", "note"):
         assert written[name].to_list() == expected[name].to_list()
     assert invoke(*fit, book).result() == model
 
 
-def test_nothing_is_logged_of_a_workbook(tmp_path: Path, command: Command, writer: Any) -> None:
+def test_nothing_is_logged_of_a_workbook(command: Command, writer: Any) -> None:
     rows = pl.DataFrame({"score": [0.5, 0.2], "label": [1, 0], "none": ["", ""]})
-    rows.write_excel(tmp_path / "book.xlsx")
-    done = command("bin", tmp_path / "book.xlsx", "-q", "-o", tmp_path / "grid.csv")
+    rows.write_excel(Path("book.xlsx"))
+    done = command("bin", "book.xlsx", "-q", "-o grid.csv")
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_numbers_as_text_and_bad_workbooks(tmp_path: Path, invoke: Invoke, writer: Any) -> None:
-    path, out = tmp_path / "book.xlsx", tmp_path / "grid.csv"
+def test_numbers_as_text_and_bad_workbooks(invoke: Invoke, writer: Any) -> None:
+    path, out = Path("book.xlsx"), Path("grid.csv")
 
     def binned(*lines: list[Any], more: str = "") -> Outcome:
         with writer.Workbook(path) as made:

@@ -43,21 +43,21 @@ def run(*line: object) -> Any:
 
 
 @pytest.fixture
-def ends(tmp_path: Path) -> Path:
+def ends() -> Path:
     """Return rows whose scores are 0, 1, their neighbours and a few between, with both labels."""
     score = np.tile([*ZERO, 1e-16, 0.25, 0.5, 0.75, 1 - 1e-16, *ONE], 6)
     label = (np.arange(score.size) // (score.size // 6) % 3 == 0) | (score > 0.5)
     members = {f"score_{k}": np.roll(score, k) for k in range(3)}
     x = np.arange(score.size) % 7
     frame = pl.DataFrame({"score": score, "label": label.astype(int), "x": x, **members})
-    return write(frame, tmp_path / "ends.parquet")
+    return write(frame, "ends.parquet")
 
 
 @pytest.mark.parametrize("command", MAPS)
-def test_maps_of_scores_at_the_ends(command: str, ends: Path, tmp_path: Path) -> None:
+def test_maps_of_scores_at_the_ends(command: str, ends: Path) -> None:
     name, _, options = command.partition(" ")
-    run(name, ends, options, tmp_path / "m.json")
-    values = run("apply", tmp_path / "m.json", ends, tmp_path / "rows.parquet")
+    run(name, ends, options, Path("m.json"))
+    values = run("apply", Path("m.json"), ends, Path("rows.parquet"))
     ordered, calibrator = values.sort("score")["calibrated"], name == "calibrate"
     strict = calibrator and "--clip" not in options
     assert ordered.is_between(0.0, 1.0, closed="none" if strict else "both").all()
@@ -65,10 +65,10 @@ def test_maps_of_scores_at_the_ends(command: str, ends: Path, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("method", ["exact", "st", "logistic", "gmt", "vw-dpmt", "mist"])
-def test_boundaries_of_scores_at_the_ends(method: str, ends: Path, tmp_path: Path) -> None:
+def test_boundaries_of_scores_at_the_ends(method: str, ends: Path) -> None:
     options = f"--precision 0.7 --folds 0 --method {method}"
-    model = run("boundary", ends, options, tmp_path / "b.json")
-    applied = run("apply", tmp_path / "b.json", ends, tmp_path / "rows.parquet")
+    model = run("boundary", ends, options, Path("b.json"))
+    applied = run("apply", Path("b.json"), ends, Path("rows.parquet"))
     if method != "logistic":
         assert applied["decision"].to_list() == decisions(model, pl.read_parquet(ends))
     assert applied["decision"].sum() == model["fit"]["in_sample"]["selected"]
@@ -76,8 +76,8 @@ def test_boundaries_of_scores_at_the_ends(method: str, ends: Path, tmp_path: Pat
     assert (margins["decision"] == (margins["margin"] >= 0.0)).all()
 
 
-def test_metrics_of_scores_at_the_ends(ends: Path, tmp_path: Path) -> None:
-    found = run("evaluate", ends, "--no-intervals", tmp_path / "m.json")["metrics"]["score"]["all"]
+def test_metrics_of_scores_at_the_ends(ends: Path) -> None:
+    found = run("evaluate", ends, "--no-intervals", Path("m.json"))["metrics"]["score"]["all"]
     rows = pl.read_parquet(ends).select("score", "label").rows()
     clipped = [(min(max(s, 1e-15), 1 - 1e-15), y) for s, y in rows]
     loss = math.fsum(-math.log(s if y else 1 - s) for s, y in clipped) / len(rows)
@@ -87,19 +87,19 @@ def test_metrics_of_scores_at_the_ends(ends: Path, tmp_path: Path) -> None:
     assert all(value is not None for value in found.values())
 
 
-def score_metrics(path: Path, weight: str, tmp_path: Path) -> Any:
+def score_metrics(path: Path, weight: str) -> Any:
     """Return the metrics of the scores of weighted rows."""
-    found = run("evaluate", path, "--weight", weight, "--no-intervals", tmp_path / "m.json")
+    found = run("evaluate", path, "--weight", weight, "--no-intervals", Path("m.json"))
     return found["metrics"]["score"]["all"]
 
 
 @pytest.fixture
-def whole(tmp_path: Path) -> Path:
+def whole() -> Path:
     """Return rows with whole weights, and columns with these weights times large numbers."""
     frame = simulate(300, seed=4, ties=True).with_columns(pl.col("weight").cast(pl.Float64))
     factors = (1e9, 2.0**32, 3e9, 1e-200, 1e200)
     scaled = {f"times_{factor}": pl.col("weight") * factor for factor in factors}
-    return write(frame.with_columns(**scaled), tmp_path / "whole.parquet")
+    return write(frame.with_columns(**scaled), "whole.parquet")
 
 
 @pytest.mark.parametrize("factor", [1e9, 2.0**32, 3e9])
@@ -137,15 +137,13 @@ def test_tiny_and_huge_weights_give_the_ratios(factor: float, whole: Path, tmp_p
         ("venn-abers", 0.1),
     ],
 )
-def test_maps_of_weights_a_billion_times_larger(
-    method: str, tolerance: float, whole: Path, tmp_path: Path
-) -> None:
-    values, model = [], tmp_path / "cal.json"
+def test_maps_of_weights_a_billion_times_larger(method: str, tolerance: float, whole: Path) -> None:
+    values, model = [], Path("cal.json")
     for weight in ("weight", f"times_{1e9}"):
         options = ("--method", method, "--clip 0 --weight", weight)
         more = ("--targets", "mle") if method == "platt" else ()
         run("calibrate", whole, *options, *more, model)
-        rows = run("apply", model, whole, tmp_path / "rows.parquet")
+        rows = run("apply", model, whole, Path("rows.parquet"))
         values.append(rows["calibrated"].to_numpy())
     np.testing.assert_allclose(values[1], values[0], atol=tolerance)
 
@@ -189,12 +187,12 @@ def test_counts_beyond_53_bits_keep_their_digits(tmp_path: Path) -> None:
     assert metrics["count"] == float(sum(weight))
 
 
-def test_counts_of_votes_beyond_32_bits(tmp_path: Path) -> None:
+def test_counts_of_votes_beyond_32_bits() -> None:
     """Sums of many large histograms of votes are exact."""
     votes = {"count_0": [2**31, 2**31 - 1, 3], "count_1": [2**31, 2**30, 2**31]}
     frame = pl.DataFrame({"prob_0": [0.5, 0.6, 0.4], "prob_1": [0.5, 0.4, 0.6], **votes})
-    path = write(frame, tmp_path / "votes.parquet")
-    found = run("evaluate", path, "--counts", "count_*", "--no-intervals", tmp_path / "m.json")
+    path = write(frame, "votes.parquet")
+    found = run("evaluate", path, "--counts", "count_*", "--no-intervals", Path("m.json"))
     (metrics,) = (part["all"] for part in found["metrics"].values())
     shares = [a / (a + b) for a, b in zip(votes["count_0"], votes["count_1"], strict=True)]
     loss = [2 * (p - m) ** 2 for p, m in zip(frame["prob_0"], shares, strict=True)]
@@ -216,7 +214,7 @@ SCALES = {
 
 
 @pytest.fixture(params=SCALES)
-def weighted(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Rows, float]:
+def weighted(request: pytest.FixtureRequest) -> tuple[Path, Rows, float]:
     """Return a file and its rows; scores are tied now and then."""
     random = np.random.default_rng(8)
     label = (random.random(600) < 0.4).astype(np.int64)
@@ -225,7 +223,7 @@ def weighted(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Rows
     weight = scale * (1.0 + random.random(600))
     frame = pl.DataFrame({"score": score, "label": label, "w": weight})
     rows = list(zip(score.tolist(), label.tolist(), map(Fraction, weight.tolist()), strict=True))
-    return write(frame, tmp_path / "rows.parquet"), rows, SCALES[request.param][2]
+    return write(frame, "rows.parquet"), rows, SCALES[request.param][2]
 
 
 def cut(rows: Rows) -> list[tuple[float, Fraction, Fraction]]:
@@ -274,10 +272,10 @@ def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float], tmp_path: 
     ids=lambda words: words[0],
 )
 def test_weights_too_far_apart_are_said(
-    command: tuple[str, str], weighted: tuple[Path, Rows, float], tmp_path: Path
+    command: tuple[str, str], weighted: tuple[Path, Rows, float]
 ) -> None:
     path, _, tolerance = weighted
-    code, said = run_quietly(words([*command, path, "--weight w -q -o", tmp_path / "m.json"]))
+    code, said = run_quietly(words([*command, path, "--weight w -q -o", Path("m.json")]))
     assert code == 0
     if tolerance > 1e-6:
         assert re.search(r"weights: negative rows together weigh \d+e-1[23] of the positive", said)

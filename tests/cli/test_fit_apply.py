@@ -34,18 +34,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_bytes_are_those_of_two_commands(
-    name: str, suffix: str, folder: Path, tmp_path: Path, invoke: Invoke
+    name: str, suffix: str, folder: Path, invoke: Invoke
 ) -> None:
     if name == "tandem" and not (folder / "beta.json").exists():
         make(folder / "beta.json", *words(FITS["beta"], folder, folder / "rows.csv"))
     line = words(FITS[name], folder, folder / f"rows.{suffix}")
-    one = tmp_path / f"one.{suffix}"
-    both = invoke(*line, "--apply", one, "-o", tmp_path / "one.json")
+    one = Path(f"one.{suffix}")
+    both = invoke(*line, "--apply", one, "-o one.json")
     both.succeeded(f"300 rows written to {one}.")
-    model = make(tmp_path / "two.json", *line)
+    model = make("two.json", *line)
     null = ["--on-missing", "null"] if "drop" in line else []
-    two = make(tmp_path / f"two.{suffix}", "apply", model, line[1], *null)
-    assert (tmp_path / "one.json").read_bytes() == model.read_bytes()
+    two = make(f"two.{suffix}", "apply", model, line[1], *null)
+    assert Path("one.json").read_bytes() == model.read_bytes()
     assert one.read_bytes() == two.read_bytes()
 
 
@@ -65,36 +65,36 @@ def test_text_that_is_not_read_stays_as_it_is_written(
     assert first.startswith("007,0.8,1,1.50,") and second.startswith("008,0.25,0,NA,")
 
 
-def test_rows_that_the_fit_left_out_have_null(tmp_path: Path, invoke: Invoke) -> None:
+def test_rows_that_the_fit_left_out_have_null(invoke: Invoke) -> None:
     frame = rows(60).with_columns(score=pl.Series([None, *[0.1, 0.4, 0.8] * 20][:60]))
-    source, out = write(frame, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
-    fit = ["calibrate", source, "--method platt -q --apply", out, "-o", tmp_path / "m.json"]
+    source, out = write(frame, "rows.parquet"), Path("out.parquet")
+    fit = ["calibrate", source, "--method platt -q --apply", out, "-o m.json"]
     assert invoke(*fit).code == 3
-    assert not (tmp_path / "m.json").exists() and not out.exists()
+    assert not Path("m.json").exists() and not out.exists()
     done = invoke(*fit, "--on-missing", "drop")
     done.succeeded("1 of 60 rows lack a value: null in the added columns")
     assert pl.read_parquet(out)["calibrated"].is_null().arg_true().to_list() == [0]
 
 
 def test_rows_go_to_pipes_and_folders(
-    folder: Path, tmp_path: Path, invoke: Invoke, command: Callable[..., CompletedProcess[bytes]]
+    folder: Path, invoke: Invoke, command: Callable[..., CompletedProcess[bytes]]
 ) -> None:
     fit, source = ("calibrate", "--method", "platt", "-q"), folder / "rows.csv"
-    model = tmp_path / "m.json"
+    model = Path("m.json")
     piped = command(*fit, "-", "--apply", "-", "-o", model, input=source.read_bytes())
     assert piped.returncode == 0, piped.stderr
     applied = invoke("apply", model, source, "-o", "-")
     assert piped.stdout == applied.stdout
     two = (source, folder / "rows.parquet")
-    shown = invoke(*fit, *two, "--apply", f"{tmp_path}/out/", "--json")
+    shown = invoke(*fit, *two, "--apply", "out/", "--json")
     assert json.loads(shown.stdout)["kind"] == "calibrator"
-    (tmp_path / "again.json").write_bytes(shown.stdout)
-    invoke("apply", tmp_path / "again.json", *two, "-q", "-o", f"{tmp_path}/again/")
+    Path("again.json").write_bytes(shown.stdout)
+    invoke("apply", "again.json", *two, "-q", "-o", "again/")
     for name in ("rows.csv", "rows.parquet"):
-        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "again" / name).read_bytes()
-    plan = invoke(*fit, source, "--apply", tmp_path / "x.csv", "--dry-run")
+        assert (Path("out") / name).read_bytes() == (Path("again") / name).read_bytes()
+    plan = invoke(*fit, source, "--apply x.csv", "--dry-run")
     assert "Would apply the model, and write the rows to" in plan.stdout.decode()
-    assert not (tmp_path / "x.csv").exists()
+    assert not Path("x.csv").exists()
 
 
 @pytest.mark.parametrize(
@@ -111,13 +111,10 @@ def test_rows_go_to_pipes_and_folders(
         ("--apply x.csv --score score_1 -o m.json", "options of `calibkit apply`"),
     ],
 )
-def test_what_is_refused(
-    options: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invoke: Invoke
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(rows(60).with_columns(calibrated=0.5), tmp_path / "rows.csv")
+def test_what_is_refused(options: str, said: str, invoke: Invoke) -> None:
+    write(rows(60).with_columns(calibrated=0.5), "rows.csv")
     invoke("calibrate", "rows.csv", "--method platt", options).refused(2, said)
-    assert [path.name for path in tmp_path.iterdir()] == ["rows.csv"]
+    assert [path.name for path in Path().iterdir()] == ["rows.csv"]
 
 
 def test_a_boundary_that_draws_needs_a_key(folder: Path, invoke: Invoke) -> None:

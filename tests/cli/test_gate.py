@@ -16,7 +16,7 @@ Save = Callable[..., Path]
 
 
 @pytest.fixture
-def save(tmp_path: Path) -> Save:
+def save() -> Save:
     """Save metrics, the area of each score, or any other content: ``save("a.json", s=0.8)``."""
 
     def call(name: str, content: object = None, **auc: float | None) -> Path:
@@ -25,7 +25,7 @@ def save(tmp_path: Path) -> Save:
             for score, value in auc.items()
         }
         given = {"signature": {"auc": "auc|v:1"}, "rows": 100, "metrics": metrics}
-        path = tmp_path / name
+        path = Path(name)
         path.write_text(json.dumps(content or {**given, "intervals": {}, "differences": {}}))
         return path
 
@@ -85,8 +85,8 @@ def test_a_gate_that_asks_for_nothing(given: str, word: str, save: Save, invoke:
     assert word in invoke("gate", path, given, "--json").refused(2)["message"]
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, save: Save, invoke: Invoke) -> None:
-    good, bad = save("good.json", s=0.8), tmp_path / "bad.json"
+def test_files_that_cannot_be_read(save: Save, invoke: Invoke) -> None:
+    good, bad = save("good.json", s=0.8), Path("bad.json")
     for content in (
         *(None, b"auc: 0.8", b"[0.8]", b'{"auc": NaN}', b""),
         b'{"kind": "unheard-of", "version": 1}',
@@ -164,7 +164,7 @@ def test_a_pipe(save: Save, command: Callable[..., Any]) -> None:
         assert command(*words.split(), input=path.read_bytes()).returncode == code
 
 
-def test_metrics_side_by_side(save: Save, invoke: Invoke, tmp_path: Path) -> None:
+def test_metrics_side_by_side(save: Save, invoke: Invoke) -> None:
     a, b = save("a.json", s=0.75, old=0.5), save("b.json", s=0.5, new=None)
     said = invoke("diff", a, b, "--json").result()
     assert said["s"]["all"]["auc"] == {"a": 0.75, "b": 0.5, "delta": -0.25}
@@ -172,13 +172,13 @@ def test_metrics_side_by_side(save: Save, invoke: Invoke, tmp_path: Path) -> Non
     assert said["old"]["all"]["auc"] == {"a": 0.5, "b": None, "delta": None}
     assert said["new"]["top:0.1"]["auc"] == {"a": None, "b": None, "delta": None}
     assert sorted(said) == ["new", "old", "s"]
-    done = invoke("diff", a, b, "-o", tmp_path / "diff.json")
+    done = invoke("diff", a, b, "-o diff.json")
     assert (done.result(), done.stdout) == (said, b"")
     assert invoke("diff", a, b).result() == said
 
 
-def test_a_gate_on_a_comparison(save: Save, invoke: Invoke, tmp_path: Path) -> None:
-    a, b, output = save("a.json", s=0.75), save("b.json", s=0.73), tmp_path / "diff.json"
+def test_a_gate_on_a_comparison(save: Save, invoke: Invoke) -> None:
+    a, b, output = save("a.json", s=0.75), save("b.json", s=0.73), Path("diff.json")
     done = invoke("diff", a, b, "--fail-if auc.delta<-0.01", "-o", output)
     assert done.code == 1
     assert "s/all/auc.delta = -0.02 < -0.01: failed" in done.stderr
@@ -211,9 +211,9 @@ def test_models_side_by_side(model: Path, other: Path, invoke: Invoke, save: Sav
         assert own["recall"] == {"a": a, "b": b, "delta": None} and "delta" not in own
 
 
-def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke, tmp_path: Path) -> None:
+def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke) -> None:
     a = save("a.json", s=0.75)
-    for output in (tmp_path / "no" / "d.json", f"{tmp_path}/", tmp_path / "d.csv", "- --json"):
+    for output in (Path("no/d.json"), "./", Path("d.csv"), "- --json"):
         assert invoke("diff", a, a, *f"-o {output}".split()).code == 2
 
 

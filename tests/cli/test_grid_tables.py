@@ -14,10 +14,10 @@ from tests.conftest import Invoke, Outcome
 
 
 @pytest.fixture
-def grid(tmp_path: Path, invoke: Invoke) -> Path:
+def grid(invoke: Invoke) -> Path:
     """Return a grid of 2 x 3 cells in a file."""
-    rows = write(simulate(200, seed=2), tmp_path / "rows.parquet")
-    out = tmp_path / "grid.parquet"
+    rows = write(simulate(200, seed=2), "rows.parquet")
+    out = Path("grid.parquet")
     bins = ("--uncertainty-bins", 2, "--score-bins", 3)
     assert invoke("bin", rows, *bins, "-q", "-o", out).code == 0
     return out
@@ -108,28 +108,26 @@ def test_options_that_a_grid_cannot_follow(
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
 @pytest.mark.parametrize("order", ["score-uncertainty", "uncertainty-score"])
-def test_a_boundary_of_a_grid_is_that_of_its_rows(
-    order: str, suffix: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_boundary_of_a_grid_is_that_of_its_rows(order: str, suffix: str, invoke: Invoke) -> None:
     frame = simulate(400, seed=4)
-    rows, grid = write(frame, tmp_path / "rows.parquet"), tmp_path / f"grid{suffix}"
+    rows, grid = write(frame, "rows.parquet"), Path(f"grid{suffix}")
     bins = ("--uncertainty-bins", 3, "--score-bins", 5, "--order", order, "-q")
     assert invoke("bin", rows, *bins, "-o", grid).code == 0
     taken = []
     for source, more in ((rows, bins), (grid, ("-q",))):
-        model = tmp_path / "model.json"
+        model = Path("model.json")
         fit = ("boundary", source, "--precision 0.6 --method ew-dpmt --folds 0 -o", model)
         assert invoke(*fit, *more).code == 0
-        applied = invoke("apply", model, rows, "-q", "-o", tmp_path / "taken.parquet").result()
+        applied = invoke("apply", model, rows, "-q", "-o taken.parquet").result()
         taken.append(applied["decision"].to_list())
     assert taken[0] == taken[1]
     assert 0 < sum(taken[0]) < frame.height
 
 
-def test_a_table_of_logits_asks_for_their_scale(invoke: Invoke, tmp_path: Path) -> None:
+def test_a_table_of_logits_asks_for_their_scale(invoke: Invoke) -> None:
     """A Parquet table says what scale its scores are of, a CSV table cannot."""
     logits = simulate(300).with_columns(score=(pl.col("score") / (1 - pl.col("score"))).log())
-    rows, grid = write(logits, tmp_path / "rows.parquet"), tmp_path / "grid.csv"
+    rows, grid = write(logits, "rows.parquet"), Path("grid.csv")
     made = invoke("bin", rows, "--scale", "logit", "--score-bins", 9, "-q", "-o", grid)
     assert made.code == 0
     fit(invoke, grid, "--method", "exact").refused(3, "--scale")

@@ -18,13 +18,13 @@ QUICK = f"{ARGUMENTS} --shrinkage 50"
 
 
 @pytest.fixture
-def calib(tmp_path: Path) -> Path:
-    return write(sample(1200), tmp_path / "calib.parquet")
+def calib() -> Path:
+    return write(sample(1200), "calib.parquet")
 
 
-def test_fit_apply_and_show(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    model, output = tmp_path / "hetcal.json", tmp_path / "out.parquet"
-    train = write(sample(1200, seed=3), tmp_path / "train.parquet")
+def test_fit_apply_and_show(invoke: Invoke, calib: Path) -> None:
+    model, output = Path("hetcal.json"), Path("out.parquet")
+    train = write(sample(1200, seed=3), "train.parquet")
     done = invoke("hetcal", calib, "--train", train, QUICK, "--tag run=7 -o", model)
     content = done.result()
     assert "one map for all rows" in done.stderr or "Not cross-validated" in done.stderr
@@ -53,9 +53,9 @@ def test_what_is_not_given_is_chosen(invoke: Invoke, calib: Path) -> None:
 
 @pytest.mark.parametrize(("partition", "count"), [("boosted", 1), ("forest", 2)])
 def test_the_first_of_several_partitions_is_shown(
-    partition: str, count: int, tmp_path: Path, invoke: Invoke, calib: Path
+    partition: str, count: int, invoke: Invoke, calib: Path
 ) -> None:
-    model = tmp_path / "m.json"
+    model = Path("m.json")
     line = f"--features x,kind --partition {partition} --trees {count} -q -o"
     assert len(invoke("hetcal", calib, line, model).result()["partitions"]) == count
     text = invoke("show", model).stdout.decode()
@@ -63,10 +63,10 @@ def test_the_first_of_several_partitions_is_shown(
     assert (f"The first of {count} partitions" in text) is (count > 1)
 
 
-def test_beta_maps_have_three_numbers(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    content = invoke("hetcal", calib, QUICK, "--map beta -o", tmp_path / "m.json").result()
+def test_beta_maps_have_three_numbers(invoke: Invoke, calib: Path) -> None:
+    content = invoke("hetcal", calib, QUICK, "--map beta -o m.json").result()
     assert all({"a", "b", "c"} <= leaf.keys() for leaf in content["maps"])
-    assert "ln(1 - s)" in invoke("show", tmp_path / "m.json").stdout.decode()
+    assert "ln(1 - s)" in invoke("show", "m.json").stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -80,15 +80,15 @@ def test_what_train_cannot_help(options: str, said: str, invoke: Invoke, calib: 
     invoke("hetcal", calib, "--train", calib, options, "--json").succeeded(said)
 
 
-def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    model, output = tmp_path / "m.json", tmp_path / "o.parquet"
+def test_a_missing_feature_column_is_named(invoke: Invoke, calib: Path) -> None:
+    model, output = Path("m.json"), Path("o.parquet")
     assert invoke("hetcal", calib, QUICK, "-q -o", model).code == 0
     for frame, code, said in (
         (sample(20).drop("kind"), 2, ("'kind'", "feature")),
         (sample(20).with_columns(x=pl.lit("high")), 3, ("'x'", "text instead of")),
         (sample(20).with_columns(kind=pl.lit(1)), 3, ("'kind'", "as text")),
     ):
-        other = write(frame, tmp_path / "other.parquet")
+        other = write(frame, "other.parquet")
         invoke("apply", model, other, "--json -o", output).refused(code, *said)
     assert not output.exists()
 
@@ -109,10 +109,8 @@ def test_a_missing_feature_column_is_named(tmp_path: Path, invoke: Invoke, calib
         ("--features x --weight-kind sampling", ["--weight"]),
     ],
 )
-def test_bad_usage(
-    options: str, said: list[str], tmp_path: Path, invoke: Invoke, calib: Path
-) -> None:
-    short = write(sample(50).drop("x"), tmp_path / "short.parquet")
+def test_bad_usage(options: str, said: list[str], invoke: Invoke, calib: Path) -> None:
+    short = write(sample(50).drop("x"), "short.parquet")
     given = options.replace("SHORT", str(short)).split()
     invoke("hetcal", calib, *given, "--json").refused(2, *said)
 
@@ -127,18 +125,16 @@ def test_bad_usage(
         ({"label": dict.fromkeys(range(1, 61), 1)}, ["every row is positive"]),
     ],
 )
-def test_bad_data(
-    values: dict[str, Any], said: list[str], suffix: str, tmp_path: Path, invoke: Invoke
-) -> None:
-    path, model = write(changed(sample(60), **values), tmp_path / f"bad.{suffix}"), tmp_path / "m"
+def test_bad_data(values: dict[str, Any], said: list[str], suffix: str, invoke: Invoke) -> None:
+    path, model = write(changed(sample(60), **values), f"bad.{suffix}"), Path("m")
     error = invoke("hetcal", path, "--features x,kind --json -o", model).refused(3, *said)
     assert not model.exists()
     if "x" in values:
         assert (error["column"], error["first_rows"]) == ("x", [7])
 
 
-def test_dates_are_no_feature(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(sample(60).with_columns(x=pl.date(2020, 1, 1)), tmp_path / "dates.parquet")
+def test_dates_are_no_feature(invoke: Invoke) -> None:
+    path = write(sample(60).with_columns(x=pl.date(2020, 1, 1)), "dates.parquet")
     invoke("hetcal", path, "--features x,kind --json").refused(3, "'x'", "Date")
 
 
@@ -147,8 +143,8 @@ def test_missing_features_drop_no_row(invoke: Invoke, calib: Path) -> None:
     assert done.result()["fit"]["rows"] == 1200
 
 
-def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> None:
-    model = tmp_path / "m.json"
+def test_dry_run_writes_nothing(invoke: Invoke, calib: Path) -> None:
+    model = Path("m.json")
     done = invoke("hetcal", calib, "--features k*,x --dry-run -o", model)
     assert done.code == 0
     assert "feature 1: column 'kind'" in done.stdout.decode()
@@ -156,8 +152,8 @@ def test_dry_run_writes_nothing(tmp_path: Path, invoke: Invoke, calib: Path) -> 
     assert not model.exists()
 
 
-def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
-    output = tmp_path / "rows.parquet"
+def test_simulated_partitions(invoke: Invoke) -> None:
+    output = Path("rows.parquet")
     frame = invoke("simulate", "partitions", "--rows 500 --seed 1 -o", output).result()
     assert frame.height == 500
     assert frame.columns[:4] == ["id", "label", "score", "feature_pattern"]
@@ -168,13 +164,11 @@ def test_simulated_partitions(tmp_path: Path, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("kind", ["isotonic", "histogram"])
-def test_steps_rise_where_the_line_before_them_falls(
-    kind: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_steps_rise_where_the_line_before_them_falls(kind: str, invoke: Invoke) -> None:
     random = np.random.default_rng(5)
     score, x = random.random(400), random.normal(size=400)
     frame = pl.DataFrame({"score": score, "label": random.random(400) > score, "feature_a": x})
-    path, model, out = write(frame, tmp_path / "rows.csv"), tmp_path / "m.json", tmp_path / "o.csv"
+    path, model, out = write(frame, "rows.csv"), Path("m.json"), Path("o.csv")
     found = invoke("hetcal", path, f"--map {kind} --max-depth 1 -q -o", model).result()
     assert found["precalibrate"]["a"] < 0
     rows = invoke("apply", model, path, "-q -o", out).result()
@@ -182,11 +176,11 @@ def test_steps_rise_where_the_line_before_them_falls(
     assert low["calibrated"].mean() > 0.6 > 0.4 > high["calibrated"].mean()
 
 
-def in_time(rows: pl.DataFrame, options: str, tmp_path: Path, invoke: Invoke) -> None:
+def in_time(rows: pl.DataFrame, options: str, invoke: Invoke) -> None:
     """Fit on rows that follow one another, and read the model."""
-    path = write(rows.with_columns(t=pl.int_range(pl.len())), tmp_path / "rows.parquet")
-    assert invoke("hetcal", path, f"{options} --time t -q -o", tmp_path / "m.json").code == 0
-    assert invoke("show", tmp_path / "m.json").code == 0
+    path = write(rows.with_columns(t=pl.int_range(pl.len())), "rows.parquet")
+    assert invoke("hetcal", path, f"{options} --time t -q -o", "m.json").code == 0
+    assert invoke("show", "m.json").code == 0
 
 
 @pytest.mark.parametrize("count", [12, 40])
@@ -212,13 +206,13 @@ def test_rows_without_weight_make_no_fold(partition: str, tmp_path: Path, invoke
 
 
 @pytest.fixture
-def weighted(tmp_path: Path) -> Path:
+def weighted() -> Path:
     """Return rows whose weights are 0 to 3, beside more rows of weight 0."""
     counts = pl.Series("w", np.random.default_rng(2).integers(0, 4, 600))
     rows = sample(600).with_columns(counts)
     nothing = rows.filter(pl.col("x") > 0).head(150).with_columns(w=pl.lit(0, pl.Int64))
-    write(pl.concat([rows, nothing]), tmp_path / "more.parquet")
-    return write(rows, tmp_path / "rows.parquet")
+    write(pl.concat([rows, nothing]), "more.parquet")
+    return write(rows, "rows.parquet")
 
 
 @pytest.mark.parametrize("partition", ["sequential", "boosted"])
@@ -241,8 +235,8 @@ def test_rows_that_weigh_nothing_move_no_cut(invoke: Invoke, weighted: Path, opt
     assert found[0] == found[1]
 
 
-def test_the_score_keeps_its_name_among_features(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(sample(600).rename({"x": "(score)"}), tmp_path / "rows.parquet")
+def test_the_score_keeps_its_name_among_features(invoke: Invoke) -> None:
+    path = write(sample(600).rename({"x": "(score)"}), "rows.parquet")
     line = ["hetcal", path, "--features (score) --min-leaf 100 --max-depth 1"]
-    assert invoke(*line, "-o", tmp_path / "m.json").code == 0
+    assert invoke(*line, "-o m.json").code == 0
     invoke(*line, "--partition boosted").refused(2, "'(score)' is both --partition boosted and")

@@ -44,21 +44,21 @@ def test_what_was_in_memory_before_does_not_show(
 
 @pytest.mark.parametrize("partition", ["tree", "forest --trees 3"])
 def test_training_rows_that_do_not_fit_grow_the_same_trees(
-    partition: str, file: Path, tmp_path: Path, invoke: Invoke
+    partition: str, file: Path, invoke: Invoke
 ) -> None:
-    train = write(rows(350)[50:], tmp_path / "train.parquet")
+    train = write(rows(350)[50:], "train.parquet")
     line = ("hetcal", file, FEATURES, "--train", train, f"--partition {partition} -q -o")
-    made = tmp_path / "plain.json", tmp_path / "little.json"
+    made = Path("plain.json"), Path("little.json")
     assert invoke(*line, made[0]).code == 0
     with little_memory(FEW) as budget:
         assert invoke(*line, made[1], *budget).code == 0
     assert made[1].read_bytes() == made[0].read_bytes()
 
 
-def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke) -> None:
+def test_what_all_rows_show_is_said_as_in_memory(invoke: Invoke) -> None:
     label = pl.when(pl.col("amount") > 40).then(None).otherwise("label")
-    path = write(rows().with_columns(score=1.0 - pl.col("score"), label=label), tmp_path / "r.csv")
-    line = ("hetcal", path, FEATURES, "--max-depth 2 --unlabelled drop -o", tmp_path / "m.json")
+    path = write(rows().with_columns(score=1.0 - pl.col("score"), label=label), "r.csv")
+    line = ("hetcal", path, FEATURES, "--max-depth 2 --unlabelled drop -o m.json")
     plain = invoke(*line)
     with little_memory(FEW) as budget:
         little = invoke(*line, *budget)
@@ -71,15 +71,13 @@ def test_what_all_rows_show_is_said_as_in_memory(tmp_path: Path, invoke: Invoke)
     assert told == same
 
 
-def test_values_that_cannot_be_used_are_counted_over_all_rows(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_values_that_cannot_be_used_are_counted_over_all_rows(invoke: Invoke) -> None:
     high = pl.col("amount") > 40
     for frame, said in (
         (rows().with_columns(x=pl.when(high).then(np.inf).otherwise("x")), "in {} rows"),
         (rows().filter(pl.col("label") == 0), "no row is positive"),
     ):
-        path = write(frame, tmp_path / "rows.parquet")
+        path = write(frame, "rows.parquet")
         with little_memory(FEW) as budget:
             done = invoke("hetcal", path, FEATURES, *budget, "-q")
         done.refused(3, said.format(rows().filter(high).height))

@@ -50,9 +50,9 @@ def test_lists_that_hold_no_such_numbers_are_refused(
     assert not (tmp_path / "m.json").exists()
 
 
-def test_a_list_that_lacks_a_number_is_dropped_or_null(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_list_that_lacks_a_number_is_dropped_or_null(invoke: Invoke) -> None:
     frame = pl.DataFrame({"p": [[0.2, None], [None], *PROBS] * 9, "y": [0, 1, 0, 0, 1] * 9})
-    path, model, out = (tmp_path / name for name in ("a.parquet", "m.json", "o.parquet"))
+    path, model, out = (Path(name) for name in ("a.parquet", "m.json", "o.parquet"))
     write(frame, path)
     line = ("calibrate", path, "--probs", "p", "--label", "y", "-o", model)
     assert "18 rows without a value dropped" in invoke(*line, "--on-missing", "drop").stderr
@@ -60,10 +60,10 @@ def test_a_list_that_lacks_a_number_is_dropped_or_null(tmp_path: Path, invoke: I
     assert pl.read_parquet(out)["calibrated_0"].is_null().sum() == 18
 
 
-def test_a_pattern_of_several_lists_is_refused(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_pattern_of_several_lists_is_refused(invoke: Invoke) -> None:
     frame = pl.DataFrame({"p_1": PROBS, "p_2": PROBS, "n": VOTES})
-    path = write(frame, tmp_path / "a.parquet")
-    line = ("alpha-cal", path, "--probs", "p_*", "--counts", "n", "-o", tmp_path / "m.json")
+    path = write(frame, "a.parquet")
+    line = ("alpha-cal", path, "--probs", "p_*", "--counts", "n", "-o m.json")
     invoke(*line).refused(2, "p_1")
 
 

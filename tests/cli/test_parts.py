@@ -121,8 +121,7 @@ def rows(seed: int = 5) -> pl.DataFrame:
 
 
 @pytest.fixture
-def large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.chdir(tmp_path)
+def large() -> str:
     write(rows())
     return "large.parquet"
 

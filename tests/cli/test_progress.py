@@ -99,14 +99,12 @@ def test_the_clock_runs_while_nothing_is_told() -> None:
     tuple(map(int, pl.__version__.split(".")[:2])) < (2, 1),
     reason="polars 2.0 maps text into memory, of which nobody counts bytes",
 )
-def test_bytes_are_told_while_text_is_scanned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_are_told_while_text_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_MUCH", 10_000_000)
     line = ProgressLine(Terminal(), lambda: 3.0)
     line.clear()
     assert line.text() == "0:00:00 so far"
-    rows = tmp_path / "rows.csv"
+    rows = Path("rows.csv")
     rows.write_text("label\n" + "10\n" * 5_000_000)
     pl.read_csv(rows)
     assert line.text() in ("15 MB read, 0:00:00 so far", "16 MB read, 0:00:00 so far")
@@ -140,8 +138,8 @@ def test_a_source_tells_of_its_windows() -> None:
     assert told[3:] == [(k, 2, "trees grown") for k in (0, 1, 2)]
 
 
-def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:
-    rows, output = tmp_path / "rows.csv", tmp_path / "v.json"
+def test_a_short_run_on_a_terminal_shows_nothing() -> None:
+    rows, output = Path("rows.csv"), Path("v.json")
     rows.write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
     mine, theirs = pty.openpty()
     subprocess.run(

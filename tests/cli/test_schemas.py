@@ -76,9 +76,9 @@ def test_models_know_every_scale() -> None:
     assert get_args(get_args(Scale)[0]) == SCALES
 
 
-def test_what_other_commands_write(tmp_path: Path, invoke: Invoke) -> None:
-    rows = write(scores(), tmp_path / "a.parquet")
-    model, out, state = (tmp_path / name for name in ("m.json", "out.json", "a.state"))
+def test_what_other_commands_write(invoke: Invoke) -> None:
+    rows = write(scores(), "a.parquet")
+    model, out, state = (Path(name) for name in ("m.json", "out.json", "a.state"))
     assert invoke("boundary", rows, "--precision", "0.5", "--method", "st", "-o", model).code == 0
     assert invoke("drift", model, rows, "--label", "label", "-q", "-o", out).code == 0
     assert problems(content(out), KNOWN["drift"]) == []

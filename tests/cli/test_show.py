@@ -23,11 +23,11 @@ from tests.conftest import Invoke, make
 
 
 @pytest.fixture
-def fit(tmp_path: Path) -> Callable[..., Path]:
+def fit() -> Callable[..., Path]:
     def call(*options: object, frame: pl.DataFrame | None = None) -> Path:
-        path = write(simulate() if frame is None else frame, tmp_path / "fit.parquet")
+        path = write(simulate() if frame is None else frame, "fit.parquet")
         goal = "--precision 0.75 --method exact"
-        return make(tmp_path / "model.json", "boundary", path, goal, *options)
+        return make("model.json", "boundary", path, goal, *options)
 
     return call
 
@@ -184,19 +184,19 @@ def test_levels_give_way_to_candidates(candidates: int, most: int, models: Path)
 @pytest.mark.parametrize(("method", "most"), [("isotonic", 3), ("platt", 5)])
 @pytest.mark.usefixtures("terminal")
 def test_of_many_segments_some_are_shown_fewer_beside_steps(
-    method: str, most: int, tmp_path: Path, invoke: Invoke
+    method: str, most: int, invoke: Invoke
 ) -> None:
     sites = pl.Series([f"site-{place}" for place in range(8)] * 100)
-    rows = write(simulate(800).with_columns(site=sites), tmp_path / "rows.parquet")
-    model = make(tmp_path / "m.json", "calibrate", rows, "--by site --method", method)
+    rows = write(simulate(800).with_columns(site=sites), "rows.parquet")
+    model = make("m.json", "calibrate", rows, "--by site --method", method)
     for more, shown in ((), most), (("--all",), 8):
         lines = invoke("show", model, *more).stdout.decode().splitlines()
         assert sum("site-" in line for line in lines) == shown
 
 
-def test_a_pipe_and_a_summary_have_all(tmp_path: Path, invoke: Invoke) -> None:
-    rows = write(simulate(600), tmp_path / "rows.parquet")
-    model = make(tmp_path / "m.json", "calibrate", rows, "--method histogram --bins 60")
+def test_a_pipe_and_a_summary_have_all(invoke: Invoke) -> None:
+    rows = write(simulate(600), "rows.parquet")
+    model = make("m.json", "calibrate", rows, "--method histogram --bins 60")
     shown = invoke("show", model).stdout.decode()
     assert len(shown.splitlines()) > 40
     for text in (shown, load(model).summary()):
@@ -217,8 +217,8 @@ def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -
     assert f"{rows:,} rows" in shown
 
 
-def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: Invoke) -> None:
-    calib, model = write(simulate(), tmp_path / "fit.parquet"), tmp_path / "best.json"
+def test_the_regret_of_a_measure_follows_from_its_slope(invoke: Invoke) -> None:
+    calib, model = write(simulate(), "fit.parquet"), Path("best.json")
     fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o", model).result()["fit"]
     rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
     tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
@@ -229,7 +229,7 @@ def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: 
     shown = invoke("show", model, "--bounds").stdout.decode()
     assert f"{2 * slope * uniform(rows, 0.05):.6g}" in shown
     assert "regret of fbeta:2" in shown
-    other = tmp_path / "other.json"  # with a bound, and with several thresholds
+    other = Path("other.json")  # with a bound, and with several thresholds
     for goal in ("--precision 0.6", "--maximize fbeta:2 --by weight"):
         make(other, "boundary", calib, goal, "--method st")
         assert "regret" not in invoke("show", other, "--bounds").stdout.decode()

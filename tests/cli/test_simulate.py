@@ -24,10 +24,8 @@ POSTERIOR_COLUMNS = ("id", "label", *NUMBERS)
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
-def test_every_format_holds_the_rows_of_the_library(
-    invoke: Invoke, tmp_path: Path, suffix: str
-) -> None:
-    output = tmp_path / f"rows.{suffix}"
+def test_every_format_holds_the_rows_of_the_library(invoke: Invoke, suffix: str) -> None:
+    output = Path(f"rows.{suffix}")
     outcome = invoke("simulate", "posterior", "--rows 30 --seed 5 -o", output)
     assert outcome.stdout == b""
     outcome.succeeded("30 rows")
@@ -35,12 +33,12 @@ def test_every_format_holds_the_rows_of_the_library(
     assert outcome.result().cast(dict(expected.schema)).equals(expected)
 
 
-def test_every_option_reaches_the_simulation(invoke: Invoke, tmp_path: Path) -> None:
+def test_every_option_reaches_the_simulation(invoke: Invoke) -> None:
     options = (
         "--rows 40 --seed 7 --true-prior 2,6 --model-prior 1,1 --tau 2 "
         "--evidence 3,300 --dtype float32 --keep label,score --keep un* -q -o"
     )
-    outcome = invoke("simulate", "posterior", options, tmp_path / "rows.parquet")
+    outcome = invoke("simulate", "posterior", options, "rows.parquet")
     assert outcome.stderr == ""
     own: dict[str, Any] = {"true_prior": (2, 6), "model_prior": (1, 1), "evidence": (3, 300)}
     keep = ["label", "score", "uncertainty"]
@@ -59,8 +57,8 @@ def test_a_pipe_gets_csv_unless_told_otherwise(invoke: Invoke) -> None:
     assert pl.read_parquet(io.BytesIO(outcome.stdout)).equals(expected)
 
 
-def test_json_summary(invoke: Invoke, tmp_path: Path) -> None:
-    output = str(tmp_path / "rows.csv")
+def test_json_summary(invoke: Invoke) -> None:
+    output = str(Path("rows.csv"))
     outcome = invoke("simulate", "posterior", "--rows", 20, "-o", output, "--json")
     columns = list(POSTERIOR_COLUMNS)
     expected = {"rows": 20, "columns_added": columns, "output": output, "warnings": []}
@@ -68,16 +66,16 @@ def test_json_summary(invoke: Invoke, tmp_path: Path) -> None:
     assert outcome.stderr == ""
 
 
-def test_one_class_only_is_worth_a_warning(invoke: Invoke, tmp_path: Path) -> None:
-    output, said = tmp_path / "rows.csv", "every row has the label 0"
+def test_one_class_only_is_worth_a_warning(invoke: Invoke) -> None:
+    output, said = Path("rows.csv"), "every row has the label 0"
     invoke("simulate", "posterior", "--rows", 1, "-o", output).succeeded(said)
     output.unlink()
     invoke("simulate", "posterior", "--rows 1 --warnings error -o", output).refused(3, said)
     assert not output.exists()
 
 
-def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke, tmp_path: Path) -> None:
-    output = tmp_path / "rows.csv"
+def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke) -> None:
+    output = Path("rows.csv")
     outcome = invoke("simulate", "posterior", "--rows", 10**9, "-o", output, "--dry-run")
     assert outcome.code == 0
     assert b"Would simulate 1,000,000,000 rows" in outcome.stdout
@@ -150,9 +148,7 @@ def test_sample_data_stays_small_and_its_page_says_how_it_was_made() -> None:
     assert all(f"`{name}`" in page for name in sizes if name != "README.md")
 
 
-def test_a_boundary_beats_every_single_threshold_on_the_sample_data(
-    invoke: Invoke, tmp_path: Path
-) -> None:
+def test_a_boundary_beats_every_single_threshold_on_the_sample_data(invoke: Invoke) -> None:
     """Even the best threshold chosen on the test rows themselves, at the same precision there."""
     rows = pl.read_parquet(SAMPLES / "test.parquet")
     ranked = (
@@ -163,7 +159,7 @@ def test_a_boundary_beats_every_single_threshold_on_the_sample_data(
     hits = np.cumsum(ranked["label"].to_numpy())
     selected = np.cumsum(ranked["rows"].to_numpy())
     for bound in ("0.7", "0.8"):
-        model = tmp_path / f"{bound}.json"
+        model = Path(f"{bound}.json")
         line = f"boundary {SAMPLES / 'calib.parquet'} --precision {bound} --method exact --folds 0"
         line += f" --uncertainty-bins 3 --test {SAMPLES / 'test.parquet'} -q -o {model}"
         assert invoke(*line.split()).code == 0
@@ -173,10 +169,10 @@ def test_a_boundary_beats_every_single_threshold_on_the_sample_data(
         assert judged["recall"] > 2 * best
 
 
-def test_theory_says_what_scores_are_worth(invoke: Invoke, tmp_path: Path) -> None:
+def test_theory_says_what_scores_are_worth(invoke: Invoke) -> None:
     from calibkit.numerics.positivity import expected_test_positivity
 
-    output = tmp_path / "theory.parquet"
+    output = Path("theory.parquet")
     line = "simulate posterior --rows 40000 --tau 4 --true-prior 2,6 --model-prior 1,1 --theory"
     rows = invoke(*line.split(), "-o", output).result()
     assert rows.columns == [*POSTERIOR_COLUMNS, "expected_positivity", "bias"]

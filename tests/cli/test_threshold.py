@@ -31,11 +31,9 @@ def rows(size: int = 900) -> pl.DataFrame:
     [[], ["--weight", "weight"], ["--by", "shop", "--top", "0.2"], ["--prevalence", "0.1"]],
     ids=["plain", "weighted", "slices", "prevalence"],
 )
-def test_a_threshold_is_a_column_of_decisions(
-    options: list[str], tmp_path: Path, invoke: Invoke
-) -> None:
-    line = ["evaluate", write(rows(), tmp_path / "rows.parquet"), *options]
-    line += ["-q -o", tmp_path / "m.json"]
+def test_a_threshold_is_a_column_of_decisions(options: list[str], invoke: Invoke) -> None:
+    line = ["evaluate", write(rows(), "rows.parquet"), *options]
+    line += ["-q -o", Path("m.json")]
     found = invoke(*line, "--threshold 0.50 --threshold .25").result()
     assert set(found["metrics"]) == {"score", *NAMES}
     for name in NAMES:
@@ -44,9 +42,9 @@ def test_a_threshold_is_a_column_of_decisions(
             assert found[part][name] == column[part][name]
 
 
-def test_counts_by_hand_gates_and_the_table(tmp_path: Path, invoke: Invoke) -> None:
-    frame, out, page = rows(), tmp_path / "m.json", tmp_path / "r.html"
-    path = write(frame, tmp_path / "rows.csv")
+def test_counts_by_hand_gates_and_the_table(invoke: Invoke) -> None:
+    frame, out, page = rows(), Path("m.json"), Path("r.html")
+    path = write(frame, "rows.csv")
     line = ["evaluate", path, "--threshold", "0.50,.25", "-o", out]
     found = invoke(*line, "-q --report", page).result()["metrics"]
     label = frame["label"].to_numpy() == 1
@@ -62,16 +60,16 @@ def test_counts_by_hand_gates_and_the_table(tmp_path: Path, invoke: Invoke) -> N
     assert invoke("gate", out, f"--fail-if threshold:0.50/precision>{bound}").code == 0
 
 
-def test_the_same_from_states_little_memory_and_python(tmp_path: Path, invoke: Invoke) -> None:
-    frame, merged = rows(1200), tmp_path / "merged.json"
-    line = ["evaluate", write(frame, tmp_path / "rows.parquet"), "--threshold 0.50,.25 -q"]
-    whole = invoke(*line, "-o", tmp_path / "m.json").result()
-    states = [tmp_path / f"{number}.state" for number in range(3)]
+def test_the_same_from_states_little_memory_and_python(invoke: Invoke) -> None:
+    frame, merged = rows(1200), Path("merged.json")
+    line = ["evaluate", write(frame, "rows.parquet"), "--threshold 0.50,.25 -q"]
+    whole = invoke(*line, "-o m.json").result()
+    states = [Path(f"{number}.state") for number in range(3)]
     for state, part in zip(states, frame.iter_slices(500), strict=True):
-        shard = write(part, tmp_path / "shard.parquet")
+        shard = write(part, "shard.parquet")
         assert invoke("evaluate", shard, line[2], "--partial -o", state).code == 0
     assert invoke("merge", *states, "-q -o", merged).result() == whole
-    assert merged.read_bytes() == (tmp_path / "m.json").read_bytes()
+    assert merged.read_bytes() == Path("m.json").read_bytes()
     metrics: Any = ck.evaluate(frame, threshold=["0.50", ".25"])
     assert metrics.as_dict() == whole
     assert "threshold:0.25" in ck.evaluate(frame, threshold=0.25).metrics
@@ -88,8 +86,6 @@ def test_the_same_from_states_little_memory_and_python(tmp_path: Path, invoke: I
         ("--threshold 0.5 --probs p_*", "--threshold goes with a score"),
     ],
 )
-def test_what_is_no_threshold_is_refused(
-    options: str, said: str, tmp_path: Path, invoke: Invoke
-) -> None:
-    path = write(rows(), tmp_path / "rows.parquet")
+def test_what_is_no_threshold_is_refused(options: str, said: str, invoke: Invoke) -> None:
+    path = write(rows(), "rows.parquet")
     invoke("evaluate", path, options).refused(2, said)

@@ -229,10 +229,10 @@ def test_labels_that_name_a_class(classes: int, said: str) -> None:
     assert found(report) == expected(said)
 
 
-def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_command_reports_and_fails(invoke: Invoke) -> None:
     odd = good().with_columns(score=1 - pl.col("score"))
     fine, warned, bad = (
-        write(frame, tmp_path / name)
+        write(frame, Path(name))
         for frame, name in (
             (good(), "rows.csv"),
             (odd, "odd.csv"),
@@ -244,7 +244,7 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     assert done.stderr == "400 rows in 1 file: usable; no problems found.\n"
     assert invoke("validate", warned, "-q").code == 0
     assert invoke("validate", warned, "--warnings error -q").code == 3
-    output = tmp_path / "report.json"
+    output = Path("report.json")
     done = invoke("validate", bad, "-o", output)
     done.refused(3, "error (classes): column 'label': all rows are positive")
     report = json.loads(output.read_bytes())
@@ -253,8 +253,8 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     assert (done.code, json.loads(done.stdout), done.stderr) == (3, report, "")
 
 
-def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) -> None:
-    twice, empty, text = (tmp_path / f"{name}.csv" for name in ("twice", "empty", "text"))
+def test_files_that_cannot_be_read_are_reported(invoke: Invoke) -> None:
+    twice, empty, text = (Path(f"{name}.csv") for name in ("twice", "empty", "text"))
     twice.write_text("score,score,label\n0.1,0.2,1\n")
     said = invoke("validate", twice)
     assert (said.code, said.stderr.partition(".")[0]) == (3, "1 file: not usable as it is; 1 error")
@@ -267,7 +267,7 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) 
     assert invoke("validate", text).code == 3
     assert invoke("validate", text, "--positive 1").code == 0
     # A file that is named twice.
-    path = write(good(), tmp_path / "rows.csv")
+    path = write(good(), "rows.csv")
     first, again = json.loads(invoke("validate", path, path, "--json").stdout)["findings"]
     assert (first["level"], first["check"]) == ("warning", "file")
     assert first["message"] == (
@@ -287,12 +287,9 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) 
         ("none.csv", "no such file"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(
-    words: str, message: str, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(good(20), tmp_path / "rows.csv")
-    write(pl.DataFrame({"a": [1], "b": [2]}), tmp_path / "other.csv")
+def test_what_cannot_be_meant_is_refused(words: str, message: str, invoke: Invoke) -> None:
+    write(good(20), "rows.csv")
+    write(pl.DataFrame({"a": [1], "b": [2]}), "other.csv")
     invoke("validate", *words.split()).refused(2, message)
 
 
