@@ -82,7 +82,7 @@ def pytest_sessionfinish() -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command run within the test's process left."""
+    """What a command run within the test's process left, and whether it wrote to its folder or -o."""
 
     code: int
     stdout: bytes
@@ -108,7 +108,7 @@ class Outcome:
             assert text in self.stderr, self
 
     def refused(self, code: int, *said: str) -> dict[str, Any]:
-        """See that the command failed with a code, says so much, and wrote no result.
+        """See that the command failed with a code, says so much, and wrote nothing.
 
         Return the error, as ``--json`` prints it, where that was given.
         """
@@ -195,13 +195,14 @@ def make(output: Path | str, *arguments: object) -> Path:
     return Path(output)
 
 
-def stamp(path: Path | None) -> tuple[int, int] | None:
-    """Return what changes as soon as a file is written."""
-    with suppress(OSError):
-        if path is not None and path.is_file():
-            seen = path.stat()
-            return seen.st_ino, seen.st_mtime_ns
-    return None
+def stamps(output: Path | None) -> dict[Path, tuple[int, int]]:
+    """Return what changes as soon as an output, or a file of this folder, is written."""
+    found = {}
+    for place in (*Path().iterdir(), *filter(None, [output])):
+        with suppress(OSError):
+            seen = place.stat()
+            found[place] = seen.st_ino, 0 if place.is_dir() else seen.st_mtime_ns
+    return found
 
 
 @pytest.fixture
@@ -214,10 +215,10 @@ def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Invoke:
         line = words(arguments)
         place = line.index("-o") + 1 if "-o" in line[:-1] else None
         output = Path(line[place]) if place and line[place] != "-" else None
-        before = stamp(output)
+        before = stamps(output)
         code = run(line)
         captured = capfdbinary.readouterr()
-        written = stamp(output) != before
+        written = stamps(output) != before
         return Outcome(code, captured.out, captured.err.decode(), output, written)
 
     return call

@@ -122,7 +122,7 @@ def test_names_in_markdown_and_in_csv(invoke: Invoke) -> None:
     made = ("-o", Path("m.csv"), "--reliability", Path("r.csv"))
     assert invoke("evaluate", path, "--by", "=1+1", *options, *made).code == 0
     for name in ("m.csv", "r.csv"):
-        cells = (Path(name)).read_text().replace("\n", ",").split(",")
+        cells = Path(name).read_text().replace("\n", ",").split(",")
         assert not [cell for cell in cells if cell.startswith(("=", "@", "+"))]
     assert "'=1+1:k" in Path("m.csv").read_text()
 

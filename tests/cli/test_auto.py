@@ -28,25 +28,24 @@ from tests.conftest import Invoke
     ],
 )
 def test_the_default_chooses_and_says_among_what(goal: str, invoke: Invoke) -> None:
-    frame, out = simulate(800).with_columns(user=pl.col("id") // 3), Path("b.json")
+    frame = simulate(800).with_columns(user=pl.col("id") // 3)
     path = write(frame, "a.parquet")
-    done = invoke("boundary", path, goal, "-o", out)
+    done = invoke("boundary", path, goal, "-o b.json")
     done.succeeded("Chosen by cross-validation among st, logistic and exact")
     model = done.result()
     assert model["provenance"]["options"]["method"] == "auto"
     assert model["method"] in ("st", "logistic", "exact")
     assert len(model["fit"]["candidates"]) == (3 if "bins" in goal else 7)
     assert model["fit"]["cross_validated"] is not None
-    shown = invoke("show", out).stdout.decode()
+    shown = invoke("show", "b.json").stdout.decode()
     assert "Candidates, cross-validated" in shown and "gap" in shown
 
 
 @pytest.mark.more
 def test_the_choice_does_not_find_less_at_the_bound_than_another(invoke: Invoke) -> None:
     # Here a surface once was chosen that found .32 of the positives where one threshold finds .34.
-    path, out = Path("rows.parquet"), Path("model.json")
-    assert invoke("simulate", "posterior", "--rows", 1_000_000, "-q", "-o", path).code == 0
-    model = invoke("boundary", path, "--precision", "0.7", "-q", "-o", out).result()
+    assert invoke("simulate", "posterior", "--rows", 1_000_000, "-q", "-o rows.parquet").code == 0
+    model = invoke("boundary", "rows.parquet", "--precision", "0.7", "-q", "-o model.json").result()
     seen, levels = model["fit"]["candidates"], len(model["score_thresholds"])
     own = next(
         one
@@ -58,7 +57,7 @@ def test_the_choice_does_not_find_less_at_the_bound_than_another(invoke: Invoke)
     assert most - own["recall_at_bound"] <= own["at_bound_standard_error"]
     assert own["recall_at_bound"] > seen[0]["recall_at_bound"] + 0.02
     assert model["fit"]["cross_validated"]["recall"] > 0.36
-    shown = invoke("show", out, "--all").stdout.decode()
+    shown = invoke("show", "model.json", "--all").stdout.decode()
     assert "of those within an error of the best recall at the bound" in shown
 
 
@@ -101,11 +100,11 @@ def test_a_comparison_has_the_choice_in_a_row(invoke: Invoke) -> None:
 
 
 def test_a_surface_is_applied_as_it_was_fitted(invoke: Invoke) -> None:
-    frame, out, rows = simulate(700), Path("b.json"), Path("rows.parquet")
+    frame = simulate(700)
     path = write(frame, "a.csv")
     fit = "--precision 0.75 --method logistic --weight weight --uncertainty-bins 4 -q -o"
-    model = invoke("boundary", path, fit, out).result()
-    found = invoke("apply", out, path, "-q -o", rows).result()
+    model = invoke("boundary", path, fit, "b.json").result()
+    found = invoke("apply", "b.json", path, "-q -o rows.parquet").result()
     assert found["decision"].to_list() == decisions(model, frame)
     assert (found["decision"] == 1).to_list() == (found["margin"] >= 0).to_list()
     selected = frame["weight"].filter(found["decision"] == 1).sum()
@@ -146,12 +145,12 @@ def test_cross_validation_chooses_the_levels(invoke: Invoke) -> None:
 
 
 def test_scores_that_are_clipped_or_infinite(invoke: Invoke) -> None:
-    frame, out = simulate(300), Path("b.json")
+    frame = simulate(300)
     sure, endless = (
         write(changed(frame, score=dict.fromkeys(range(1, 6), value)), f"{value}.csv")
         for value in (1.0, math.inf)
     )
-    done = invoke("boundary", sure, "--precision 0.7 --method logistic -o", out)
+    done = invoke("boundary", sure, "--precision 0.7 --method logistic -o b.json")
     done.succeeded("5 scores within 1e-6 of 0 or 1")
     line = ("boundary", endless, "--precision 0.5 --scale raw -q --json")
     error = invoke(*line, "--method logistic").refused(3)

@@ -105,7 +105,7 @@ def place(table: pl.DataFrame, uncertainty: float, score: float) -> tuple[int, i
 def test_what_the_parquet_file_says_of_itself(grid: Grid) -> None:
     path = write(simulate(), "a.parquet")
     table = grid(path, "--uncertainty-bins", 3, "--score-bins", 4)
-    metadata = pq.read_metadataPath("grid.parquet").metadata
+    metadata = pq.read_metadata("grid.parquet").metadata
     for axis in ("uncertainty", "score"):
         values = json.loads(metadata[f"{axis}_min".encode()])
         values = values if isinstance(values, list) else [values]

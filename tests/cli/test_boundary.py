@@ -149,9 +149,9 @@ def test_every_point_of_a_frontier_is_reached_by_its_boundary(options: str, fit:
 
 def test_weights_that_are_no_binary_fractions_are_said_to_be_rounded(invoke: Invoke) -> None:
     frame = simulate().with_columns(weight=pl.col("weight") / 10)
-    path, out = write(frame, "a.csv"), Path("b.json")
+    path = write(frame, "a.csv")
     options = "--precision 0.75 --weight weight --warnings error"  # for it is said, but no warning
-    done = invoke("boundary", path, options, "-o", out)
+    done = invoke("boundary", path, options, "-o b.json")
     done.succeeded("rounded")
     model = done.result()
     assert model["fit"]["exact_arithmetic"] is False
@@ -243,8 +243,8 @@ def test_kinds_of_labels(labels: list[Any], options: list[str], suffix: str, fit
 
 
 def test_the_first_line_says_what_to_expect(invoke: Invoke) -> None:
-    path, out = write(simulate(), "a.csv"), Path("b.json")
-    start = ["boundary", path, "--precision", "0.75", "-o", out]
+    path = write(simulate(), "a.csv")
+    start = ["boundary", path, "--precision", "0.75", "-o b.json"]
     done = invoke(*start)
     checked = done.result()["fit"]["cross_validated"]
     first = done.stderr.splitlines()[0]

@@ -109,10 +109,9 @@ def rows() -> pl.DataFrame:
     ids=lambda fit: fit[0],
 )
 def test_text_gives_the_folds_of_dates(fit: list[str], rows: pl.DataFrame, invoke: Invoke) -> None:
-    out = Path("model.json")
 
     def run(name: str, *more: object) -> Outcome:
-        return invoke(fit[0], Path(name), *fit[1:], "--time day -o", out, *more)
+        return invoke(fit[0], Path(name), *fit[1:], "--time day -o model.json", *more)
 
     def model(name: str, *more: object) -> Any:
         found = run(name, *more).result()

@@ -158,10 +158,9 @@ def test_a_bundle_has_a_line_for_each_decision(models: Path, drift: Drift, invok
     for name, one in (("a", alone), ("b", own)):
         assert found[name] == {figure: one[figure] for figure in HEADLINES}
     # A boundary of scores that another part calibrates.
-    calibrated = Path("calibrated.parquet")
-    make(calibrated, "apply", models / "cal.json", models / "fit.parquet")
+    make("calibrated.parquet", "apply", models / "cal.json", models / "fit.parquet")
     fit = ("--score calibrated --recall 0.7 --method st",)
-    own_file = make("b.json", "boundary", calibrated, *fit)
+    own_file = make("b.json", "boundary", "calibrated.parquet", *fit)
     make("s.json", "bundle", models / "cal.json", f"b={own_file}")
     found = drift(Path("s"), "new.parquet").result()
     assert found["b"]["psi_score"] == pytest.approx(alone["psi_score"], abs=1e-12)

@@ -271,7 +271,7 @@ def test_outputs(good: Path, invoke: Invoke) -> None:
     for name in ("m.json", "m.prom", "m.csv", "m.md"):
         done = invoke("evaluate", good, "--metrics auc,ece -o", Path(name))
         assert (done.code, done.stdout) == (0, b""), done.stderr
-        assert b"auc" in (Path(name)).read_bytes()
+        assert b"auc" in Path(name).read_bytes()
     piped = invoke("evaluate", good, "--metrics auc,ece -q")
     assert piped.stdout == Path("m.json").read_bytes()
     assert invoke("evaluate", good, "-o m.parquet").code == 2
@@ -356,7 +356,7 @@ def test_dry_run_writes_nothing(invoke: Invoke) -> None:
     assert done.code == 0
     for role in ("by: column 'country'", "scores 1: column 'other'", "scores 2: column 'third'"):
         assert role in done.stdout.decode()
-    assert not (Path(output)).exists()
+    assert not Path(output).exists()
 
 
 def test_the_table_on_a_terminal(

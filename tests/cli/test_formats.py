@@ -68,9 +68,9 @@ def test_suffixes_say_the_format(suffix: str, plain: str, model: Path, invoke: I
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
 def test_arrow_streams_are_read(suffix: str, model: Path, invoke: Invoke) -> None:
-    path, out = Path(f"rows{suffix}"), Path("out.parquet")
+    path = Path(f"rows{suffix}")
     path.write_bytes(encode(ROWS, ".arrows"))
-    check(model, invoke("apply", model, path, "-o", out).result())
+    check(model, invoke("apply", model, path, "-o out.parquet").result())
 
 
 @pytest.mark.parametrize("format_name", FORMATS)

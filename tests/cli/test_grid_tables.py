@@ -76,7 +76,6 @@ def test_a_table_that_is_no_whole_grid_is_refused(
     changed = table[changes] if isinstance(changes, list) else table.with_columns(**changes)
     changed.write_csv(path)
     fit(invoke, path).refused(3, said)
-    assert not path.with_suffix(".json").exists()
 
 
 def test_a_grid_with_damaged_metadata_is_refused(grid: Path, invoke: Invoke) -> None:
@@ -115,10 +114,9 @@ def test_a_boundary_of_a_grid_is_that_of_its_rows(order: str, suffix: str, invok
     assert invoke("bin", rows, *bins, "-o", grid).code == 0
     taken = []
     for source, more in ((rows, bins), (grid, ("-q",))):
-        model = Path("model.json")
-        fit = ("boundary", source, "--precision 0.6 --method ew-dpmt --folds 0 -o", model)
+        fit = ("boundary", source, "--precision 0.6 --method ew-dpmt --folds 0 -o model.json")
         assert invoke(*fit, *more).code == 0
-        applied = invoke("apply", model, rows, "-q", "-o taken.parquet").result()
+        applied = invoke("apply", "model.json", rows, "-q", "-o taken.parquet").result()
         taken.append(applied["decision"].to_list())
     assert taken[0] == taken[1]
     assert 0 < sum(taken[0]) < frame.height

@@ -23,7 +23,7 @@ def calib() -> Path:
 
 
 def test_fit_apply_and_show(invoke: Invoke, calib: Path) -> None:
-    model, output = Path("hetcal.json"), Path("out.parquet")
+    model = Path("hetcal.json")
     train = write(sample(1200, seed=3), "train.parquet")
     done = invoke("hetcal", calib, "--train", train, QUICK, "--tag run=7 -o", model)
     content = done.result()
@@ -32,7 +32,7 @@ def test_fit_apply_and_show(invoke: Invoke, calib: Path) -> None:
     assert content["tags"] == {"run": "7"}
     assert len(content["maps"]) == content["fit"]["leaves"]
     assert {"max_gap", "mean_gap", "cells"} <= content["fit"].keys()
-    rows = invoke("apply", model, calib, "-o", output).result()
+    rows = invoke("apply", model, calib, "-o out.parquet").result()
     assert rows.columns == [*sample(1).columns, "calibrated", "leaf"]
     assert rows["leaf"].unique().sort().to_list() == list(range(len(content["maps"])))
     assert rows["calibrated"].is_between(0, 1).all()
@@ -55,10 +55,9 @@ def test_what_is_not_given_is_chosen(invoke: Invoke, calib: Path) -> None:
 def test_the_first_of_several_partitions_is_shown(
     partition: str, count: int, invoke: Invoke, calib: Path
 ) -> None:
-    model = Path("m.json")
     line = f"--features x,kind --partition {partition} --trees {count} -q -o"
-    assert len(invoke("hetcal", calib, line, model).result()["partitions"]) == count
-    text = invoke("show", model).stdout.decode()
+    assert len(invoke("hetcal", calib, line, "m.json").result()["partitions"]) == count
+    text = invoke("show", "m.json").stdout.decode()
     assert f"{count} {partition} tree{'s' if count > 1 else ''}:" in text
     assert (f"The first of {count} partitions" in text) is (count > 1)
 
@@ -81,16 +80,14 @@ def test_what_train_cannot_help(options: str, said: str, invoke: Invoke, calib: 
 
 
 def test_a_missing_feature_column_is_named(invoke: Invoke, calib: Path) -> None:
-    model, output = Path("m.json"), Path("o.parquet")
-    assert invoke("hetcal", calib, QUICK, "-q -o", model).code == 0
+    assert invoke("hetcal", calib, QUICK, "-q -o m.json").code == 0
     for frame, code, said in (
         (sample(20).drop("kind"), 2, ("'kind'", "feature")),
         (sample(20).with_columns(x=pl.lit("high")), 3, ("'x'", "text instead of")),
         (sample(20).with_columns(kind=pl.lit(1)), 3, ("'kind'", "as text")),
     ):
         other = write(frame, "other.parquet")
-        invoke("apply", model, other, "--json -o", output).refused(code, *said)
-    assert not output.exists()
+        invoke("apply", "m.json", other, "--json -o o.parquet").refused(code, *said)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +123,8 @@ def test_bad_usage(options: str, said: list[str], invoke: Invoke, calib: Path) -
     ],
 )
 def test_bad_data(values: dict[str, Any], said: list[str], suffix: str, invoke: Invoke) -> None:
-    path, model = write(changed(sample(60), **values), f"bad.{suffix}"), Path("m")
-    error = invoke("hetcal", path, "--features x,kind --json -o", model).refused(3, *said)
-    assert not model.exists()
+    path = write(changed(sample(60), **values), f"bad.{suffix}")
+    error = invoke("hetcal", path, "--features x,kind --json -o m").refused(3, *said)
     if "x" in values:
         assert (error["column"], error["first_rows"]) == ("x", [7])
 
@@ -153,13 +149,12 @@ def test_dry_run_writes_nothing(invoke: Invoke, calib: Path) -> None:
 
 
 def test_simulated_partitions(invoke: Invoke) -> None:
-    output = Path("rows.parquet")
-    frame = invoke("simulate", "partitions", "--rows 500 --seed 1 -o", output).result()
+    frame = invoke("simulate", "partitions", "--rows 500 --seed 1 -o rows.parquet").result()
     assert frame.height == 500
     assert frame.columns[:4] == ["id", "label", "score", "feature_pattern"]
     kept = invoke("simulate", "partitions", "--rows 3 --kind training --keep label,score")
     assert kept.stdout.decode().splitlines()[0] == "label,score"
-    assert invoke("hetcal", output, "-q --json").code == 0  # features are found by default
+    assert invoke("hetcal", "rows.parquet", "-q --json").code == 0  # features are found by default
     assert invoke("simulate", "partitions", "--rows 3 --pattern-weight 1e9").code == 2
 
 
@@ -168,10 +163,10 @@ def test_steps_rise_where_the_line_before_them_falls(kind: str, invoke: Invoke) 
     random = np.random.default_rng(5)
     score, x = random.random(400), random.normal(size=400)
     frame = pl.DataFrame({"score": score, "label": random.random(400) > score, "feature_a": x})
-    path, model, out = write(frame, "rows.csv"), Path("m.json"), Path("o.csv")
-    found = invoke("hetcal", path, f"--map {kind} --max-depth 1 -q -o", model).result()
+    path = write(frame, "rows.csv")
+    found = invoke("hetcal", path, f"--map {kind} --max-depth 1 -q -o", "m.json").result()
     assert found["precalibrate"]["a"] < 0
-    rows = invoke("apply", model, path, "-q -o", out).result()
+    rows = invoke("apply", "m.json", path, "-q -o o.csv").result()
     low, high = rows.filter(pl.col("score") < 0.3), rows.filter(pl.col("score") > 0.7)
     assert low["calibrated"].mean() > 0.6 > 0.4 > high["calibrated"].mean()
 

@@ -62,8 +62,10 @@ def test_the_choice_is_that_of_calibrate(rows: Path, invoke: Invoke) -> None:
     assert found["fit"]["in_sample"]["pooled"] < platt["fit"]["in_sample"]["pooled"] - 0.005
     assert platt["precalibrate"].keys() == {"a", "b"}
     assert invoke("calibrate", rows, LOGITS, "--method spline --clip 0 -o", other).code == 0
-    fresh, out = write(bent(500, seed=1), "fresh.parquet"), Path("out.parquet")
-    applied, mapped = (invoke("apply", one, fresh, "-o", out).result() for one in (model, other))
+    fresh = write(bent(500, seed=1), "fresh.parquet")
+    applied, mapped = (
+        invoke("apply", one, fresh, "-o out.parquet").result() for one in (model, other)
+    )
     a, b = (np.array([one[name] for one in found["maps"]])[applied["leaf"]] for name in "ab")
     expected = expit(a * logit(mapped["calibrated"].to_numpy()) + b)
     assert applied["calibrated"].to_numpy() == pytest.approx(expected, abs=1e-9)

@@ -135,20 +135,23 @@ def test_what_has_no_levels(invoke: Invoke, rows: Path, gaps: Path, frame: pl.Da
 def test_bin_writes_the_level_of_each_row(
     invoke: Invoke, frame: pl.DataFrame, suffix: str, budget: str
 ) -> None:
-    source, out = write(frame, f"in.{suffix}"), Path("out.parquet")
+    source = write(frame, f"in.{suffix}")
     bins = ["bin", source, "--uncertainty-bins 4", *budget.split()]
-    said = invoke(*bins, "--add-level --json -o", out)
+    said = invoke(*bins, "--add-level --json -o out.parquet")
     assert json.loads(said.stdout)["columns_added"] == ["level"]
     found = said.result()
     assert found.drop("level").to_dict(as_series=False) == frame.to_dict(as_series=False)
     assert found["level"].to_list() == level_of(frame["uncertainty"], 4)
-    counts = invoke(*bins, "--score-bins 1 -o", out).result()["count"].to_list()
+    counts = invoke(*bins, "--score-bins 1 -o out.parquet").result()["count"].to_list()
     assert found.group_by("level").len().sort("level")["len"].to_list() == counts
 
 
 def test_levels_within_score_bins(invoke: Invoke, rows: Path, frame: pl.DataFrame) -> None:
-    out = Path("out.csv")
-    bins = ["bin", rows, "--uncertainty-bins 2 --score-bins 5 --order score-uncertainty -q -o", out]
+    bins = [
+        "bin",
+        rows,
+        "--uncertainty-bins 2 --score-bins 5 --order score-uncertainty -q -o out.csv",
+    ]
     grid, found = invoke(*bins).result(), invoke(*bins, "--add-level").result()["level"]
     column = pl.Series(level_of(frame["score"], 5))
     for cell in grid.iter_rows(named=True):
@@ -157,24 +160,23 @@ def test_levels_within_score_bins(invoke: Invoke, rows: Path, frame: pl.DataFram
 
 
 def test_rows_without_uncertainties(invoke: Invoke, gaps: Path, frame: pl.DataFrame) -> None:
-    out, rows = Path("out.csv"), write(frame.drop("uncertainty"), "rows.csv")
-    dropped = invoke("bin", gaps, "--add-level --on-missing drop -o", out)
+    rows = write(frame.drop("uncertainty"), "rows.csv")
+    dropped = invoke("bin", gaps, "--add-level --on-missing drop -o out.csv")
     dropped.succeeded("3 of 600 rows")
     assert dropped.result()["level"].null_count() == 3
-    alone = invoke("bin", rows, "--add-level", "-o", out)
+    alone = invoke("bin", rows, "--add-level", "-o out.csv")
     alone.succeeded("no column 'uncertainty'")
     assert alone.result()["level"].unique().to_list() == [0]
     assert ck.bin(frame, add_level=True)["level"].max() == 2
 
 
 def test_levels_by_the_edges_of_a_boundary_on_tied_uncertainties(invoke: Invoke) -> None:
-    model, out = Path("m.json"), Path("out.csv")
     tied = {"score": range(20), "uncertainty": [1.0] * 15 + [2.0] * 5, "label": [0, 1] * 10}
     rows = write(pl.DataFrame(tied).with_columns(pl.col("score") / 20), "rows.csv")
     fit = "--recall 0.5 --method exact --uncertainty-bins 3 --folds 0 -o"
-    assert invoke("boundary", rows, fit, model).result()["uncertainty_edges"] == [1.0, 1.0]
-    given = ["bin", rows, "--add-level -o", out, "--uncertainty-edges"]
-    assert invoke(*given, model).result()["level"].to_list() == [2] * 20
+    assert invoke("boundary", rows, fit, "m.json").result()["uncertainty_edges"] == [1.0, 1.0]
+    given = ["bin", rows, "--add-level -o out.csv", "--uncertainty-edges"]
+    assert invoke(*given, "m.json").result()["level"].to_list() == [2] * 20
     for text in ("[2, 1]", "[]", '["a"]', "[1e999]"):
         Path("edges.json").write_text(text)
         invoke(*given, "edges.json").refused(2, "edges of uncertainty levels")

@@ -47,7 +47,6 @@ def test_lists_that_hold_no_such_numbers_are_refused(
     columns: dict[str, list[Any]], said: str, tmp_path: Path, invoke: Invoke
 ) -> None:
     fit(invoke, tmp_path, **columns).refused(3, said)
-    assert not (tmp_path / "m.json").exists()
 
 
 def test_a_list_that_lacks_a_number_is_dropped_or_null(invoke: Invoke) -> None:

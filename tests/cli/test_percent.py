@@ -102,10 +102,10 @@ def test_metrics_grids_and_states(rows: Path, invoke: Invoke) -> None:
 def test_cells_of_a_grid_are_those_of_the_hundredths(
     suffix: str, rows: Path, invoke: Invoke
 ) -> None:
-    found, grid = [], Path(f"grid.{suffix}")
+    found = []
     for table in (given(rows, kind) for kind in KINDS):
-        invoke("bin", *table, "--score-bins 4 -o", grid).succeeded()
-        done = invoke("evaluate", *table, "--grid", grid, "--no-intervals --json")
+        invoke("bin", *table, "--score-bins 4 -o", f"grid.{suffix}").succeeded()
+        done = invoke("evaluate", *table, "--grid", f"grid.{suffix}", "--no-intervals --json")
         found.append(done.result()["metrics"]["score"]["all"])
     assert found[0] == found[1]
 

@@ -99,7 +99,6 @@ def test_without_matplotlib_points_can_be_had_but_no_picture(
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
     for given in (["plot", "roc", rows, "-o"], ["evaluate", rows, "--plot"]):
         invoke(*given, "a.svg").refused(2, "pip install 'calibkit[plot]'")
-        assert not Path("a.svg").exists()
     assert invoke("plot", "roc", rows, "-o a.csv").code == 0
 
 

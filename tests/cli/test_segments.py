@@ -37,8 +37,7 @@ def fit(invoke: Invoke) -> Fit:
     """Fit and return the model."""
 
     def call(path: object, *options: object) -> Model:
-        output = Path("fitted.json")
-        return invoke("boundary", path, "--by", "shop", *options, "-q", "-o", output).result()
+        return invoke("boundary", path, "--by", "shop", *options, "-q", "-o fitted.json").result()
 
     return call
 
@@ -301,12 +300,12 @@ def test_a_pooled_segment_is_not_taken_for_the_same_number(
     power = np.repeat([3.0, 1.0, 1.0], [400, 400, 50])
     label = (random.random(850) < score**power).astype(int)
     frame = pl.DataFrame({"score": score, "shop": shop, "label": label})
-    path, out = write(frame, "r.parquet"), Path("o.parquet")
+    path = write(frame, "r.parquet")
     model = invoke(kind, path, options, "--by shop -o m.json")
-    applied = invoke("apply", model.output, path, "-o", out).result()
+    applied = invoke("apply", model.output, path, "-o o.parquet").result()
     renamed = frame.with_columns(shop=pl.col("shop").replace("01", "other"))
     unseen = write(renamed, "unseen.parquet")
-    other = invoke("apply", model.output, unseen, "-o", out).result()
+    other = invoke("apply", model.output, unseen, "-o o.parquet").result()
     assert applied[added][800:].to_list() == other[added][800:].to_list()
     if kind == "boundary":
         assert model.result()["fit"]["in_sample"]["selected"] == applied["decision"].sum()

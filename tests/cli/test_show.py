@@ -218,21 +218,20 @@ def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -
 
 
 def test_the_regret_of_a_measure_follows_from_its_slope(invoke: Invoke) -> None:
-    calib, model = write(simulate(), "fit.parquet"), Path("best.json")
-    fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o", model).result()["fit"]
+    calib = write(simulate(), "fit.parquet")
+    fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o best.json").result()["fit"]
     rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
     tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
     wide = 4 * positives / rows + selected  # fbeta:2 = 5 tp / wide
     # By tp and by fp; fn moves 4 times as much.
     inner, outer = 5 / wide - 25 * tp / wide**2, 5 * tp / wide**2
     slope = abs(inner) + outer + 4 * outer
-    shown = invoke("show", model, "--bounds").stdout.decode()
+    shown = invoke("show", "best.json", "--bounds").stdout.decode()
     assert f"{2 * slope * uniform(rows, 0.05):.6g}" in shown
-    assert "regret of fbeta:2" in shown
-    other = Path("other.json")  # with a bound, and with several thresholds
+    assert "regret of fbeta:2" in shown  # with a bound, and with several thresholds
     for goal in ("--precision 0.6", "--maximize fbeta:2 --by weight"):
-        make(other, "boundary", calib, goal, "--method st")
-        assert "regret" not in invoke("show", other, "--bounds").stdout.decode()
+        make("other.json", "boundary", calib, goal, "--method st")
+        assert "regret" not in invoke("show", "other.json", "--bounds").stdout.decode()
 
 
 def test_uniform_bounds_are_refused_where_they_do_not_hold(

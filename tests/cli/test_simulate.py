@@ -25,8 +25,7 @@ POSTERIOR_COLUMNS = ("id", "label", *NUMBERS)
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_every_format_holds_the_rows_of_the_library(invoke: Invoke, suffix: str) -> None:
-    output = Path(f"rows.{suffix}")
-    outcome = invoke("simulate", "posterior", "--rows 30 --seed 5 -o", output)
+    outcome = invoke("simulate", "posterior", "--rows 30 --seed 5 -o", f"rows.{suffix}")
     assert outcome.stdout == b""
     outcome.succeeded("30 rows")
     expected = simulate_posterior(30, seed=5)
@@ -67,11 +66,9 @@ def test_json_summary(invoke: Invoke) -> None:
 
 
 def test_one_class_only_is_worth_a_warning(invoke: Invoke) -> None:
-    output, said = Path("rows.csv"), "every row has the label 0"
-    invoke("simulate", "posterior", "--rows", 1, "-o", output).succeeded(said)
-    output.unlink()
-    invoke("simulate", "posterior", "--rows 1 --warnings error -o", output).refused(3, said)
-    assert not output.exists()
+    said = "every row has the label 0"
+    invoke("simulate", "posterior", "--rows", 1, "-o rows.csv").succeeded(said)
+    invoke("simulate", "posterior", "--rows 1 --warnings error -o rows.csv").refused(3, said)
 
 
 def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke) -> None:
@@ -172,9 +169,8 @@ def test_a_boundary_beats_every_single_threshold_on_the_sample_data(invoke: Invo
 def test_theory_says_what_scores_are_worth(invoke: Invoke) -> None:
     from calibkit.numerics.positivity import expected_test_positivity
 
-    output = Path("theory.parquet")
     line = "simulate posterior --rows 40000 --tau 4 --true-prior 2,6 --model-prior 1,1 --theory"
-    rows = invoke(*line.split(), "-o", output).result()
+    rows = invoke(*line.split(), "-o theory.parquet").result()
     assert rows.columns == [*POSTERIOR_COLUMNS, "expected_positivity", "bias"]
     priors: Any = {"true_prior": (2, 6), "model_prior": (1, 1), "tau": 4}
     expected = expected_test_positivity(rows["score"], rows["evidence"], **priors)

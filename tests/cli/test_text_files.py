@@ -314,11 +314,11 @@ def test_a_european_grid_is_read(invoke: Invoke) -> None:
 def test_names_with_quotation_marks_are_kept(delimiter: str, decimal: str, invoke: Invoke) -> None:
     rows = [(0.5, 1, 'a "b"'), (0.4, 0, "c"), (0.7, 1, "d"), (0.2, 0, "e")]
     frame = pl.DataFrame(rows, schema=['the "score"', "label", '"'], orient="row")
-    path, model, out = Path("x.csv"), Path("b.json"), Path("out.csv")
+    path, out = Path("x.csv"), Path("out.csv")
     put(frame, path, delimiter, decimal, "", "utf-8")
     line = ["--score", 'the "score"', "--precision 0.5 --method st --folds 0"]
-    invoke("boundary", path, *line, "-o", model).succeeded()
-    invoke("apply", model, path, "-o", out).succeeded()
+    invoke("boundary", path, *line, "-o b.json").succeeded()
+    invoke("apply", "b.json", path, "-o", out).succeeded()
     with out.open(newline="", encoding="utf-8") as file:
         header, first, *_ = csv.reader(file)
     assert header == ['the "score"', "label", '"', "decision", "margin"]

@@ -119,7 +119,7 @@ def test_night_by_night_is_all_at_once(watch: Watch) -> None:
     for own in each_night(frame):
         each = watch(own, "--period day", state="b").result()
     assert each == once
-    of_text, of_numbers = (json.loads((Path(name)).read_bytes()) for name in "ab")
+    of_text, of_numbers = (json.loads(Path(name).read_bytes()) for name in "ab")
     assert of_text.pop("text") == {"marks": ["."]}
     assert of_text == of_numbers
     mixed = frame.sample(fraction=1.0, shuffle=True, seed=1)
@@ -313,9 +313,8 @@ def test_merge_adds_states_of_shards(
     piped = command("merge", "-", names[1], "--json", input=names[0].read_bytes())
     assert json.loads(piped.stdout) == whole
     for order in (names, names[::-1]):
-        merged = Path("merged.state")
-        assert invoke("merge", *order, "-q", "-o", merged).code == 0
-        assert invoke("merge", merged, "--json").result() == whole
+        assert invoke("merge", *order, "-q", "-o merged.state").code == 0
+        assert invoke("merge", "merged.state", "--json").result() == whole
     invoke("merge", names[0], names[0]).refused(3)
     watch(frame, "--period day --unlabelled drop", model="other", state="other").succeeded()
     invoke("merge", names[0], "other").refused(3)
@@ -431,7 +430,6 @@ def test_bad_usage(rows: str, model: str, words: str, code: int, said: str, watc
     done = watch(frame, words, model=model, form="csv")
     done.refused(code, said)
     assert done.stdout == b""
-    assert not Path("w").exists()
 
 
 def test_places_where_no_state_can_be(models: Path, invoke: Invoke) -> None:

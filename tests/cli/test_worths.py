@@ -34,8 +34,7 @@ def fit(invoke: Invoke) -> Fit:
     """Fit and return the model."""
 
     def call(path: object, *options: object) -> Model:
-        output = Path("fitted.json")
-        return invoke("boundary", path, *options, "-q", "-o", output).result()
+        return invoke("boundary", path, *options, "-q", "-o fitted.json").result()
 
     return call
 
@@ -241,11 +240,11 @@ def test_a_method_that_takes_no_infinite_scores_is_a_row_of_a_comparison(invoke:
 
 
 def test_what_is_said_of_them(invoke: Invoke) -> None:
-    path, output = write(rows(), "rows.parquet"), Path("b.json")
+    path = write(rows(), "rows.parquet")
     given = "--precision 0.6 --prevalence 0.2 --value amount --method exact"
-    done = invoke("boundary", path, given, "-o", output)
+    done = invoke("boundary", path, given, "-o b.json")
     done.succeeded("Recall is the share of the sum of amount", "base rate of 0.2")
-    assert "base rate of 0.2" in invoke("show", output).stdout.decode()
+    assert "base rate of 0.2" in invoke("show", "b.json").stdout.decode()
     compared = invoke("boundary", path, "--recall 0.5 --value amount --compare")
     assert compared.code == 0, compared.stderr
     assert "exact" in compared.stdout.decode() and "gmt" not in compared.stdout.decode()
