@@ -51,12 +51,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def bundle(folder: Path) -> Bundle:
+def bundle(folder: Path, tmp_path: Path) -> Bundle:
     """Make a bundle: ``bundle("cal", block="block")``, in this order."""
 
     def call(*plain: str, **named: str) -> Path:
         parts = [folder / f"{name}.json" for name in plain]
-        return make("service.json", "bundle", *parts, *parts_of(folder, named))
+        return make(tmp_path / "service.json", "bundle", *parts, *parts_of(folder, named))
 
     return call
 
@@ -115,14 +115,14 @@ def test_every_kind_in_one_bundle(bundle: Bundle, applied: Applied) -> None:
 
 
 def test_missing_values_are_null_in_all_columns(
-    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke
+    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke, tmp_path: Path
 ) -> None:
     spread = pl.when(pl.col("id") % 7 > 0).then("uncertainty")
     rows = pl.read_parquet(folder / "rows.parquet").with_columns(uncertainty=spread)
-    rows.write_parquet("holes.parquet")
+    rows.write_parquet(tmp_path / "holes.parquet")
     model = bundle("cal", block="block", review="review")
-    invoke("apply", model, "holes.parquet").refused(3, "'uncertainty'")
-    found = applied(model, Path("holes"), "--on-missing null")
+    invoke("apply", model, tmp_path / "holes.parquet").refused(3, "'uncertainty'")
+    found = applied(model, tmp_path / "holes", "--on-missing null")
     lost = found.filter(pl.col("id") % 7 == 0).select("calibrated", "decision_review", "action")
     assert lost.null_count().row(0) == (lost.height,) * 3
     assert found.filter(pl.col("id") % 7 > 0)["action"].null_count() == 0
@@ -140,12 +140,12 @@ def test_stochastic_parts_share_the_key(
 
 
 def test_columns_elsewhere_are_those_of_the_input(
-    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke
+    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke, tmp_path: Path
 ) -> None:
     rows = pl.read_parquet(folder / "rows.parquet")
-    rows.rename({"score": "s", "uncertainty": "u"}).write_parquet("other.parquet")
+    rows.rename({"score": "s", "uncertainty": "u"}).write_parquet(tmp_path / "other.parquet")
     model = bundle("cal", block="block")
-    found = applied(model, Path("other"), "--score s --uncertainty u")
+    found = applied(model, tmp_path / "other", "--score s --uncertainty u")
     assert found["action"].equals(applied(model)["action"])
     two = bundle("cal", shrunk="vad", first="raw", block="block")
     assert json.loads(two.read_bytes())["columns"].keys() == {"score", "uncertainty", "by"}
@@ -177,17 +177,19 @@ def test_options_that_no_part_has_a_use_for(
     invoke("apply", bundle("cal"), folder / "rows.parquet", words).refused(2, said)
 
 
-def test_what_is_one_part_s_score_may_be_the_uncertainty_of_another(applied: Applied) -> None:
-    rows = Path("rows.parquet")
+def test_what_is_one_part_s_score_may_be_the_uncertainty_of_another(
+    tmp_path: Path, applied: Applied
+) -> None:
+    rows = tmp_path / "rows.parquet"
     every_role(400, 8).rename({"score": "p", "score_0": "score"}).write_parquet(rows)
     models = {}
     for name, score, spread in (("one", "p", "uncertainty"), ("two", "score_1", "score")):
         given = f"--score {score} --uncertainty {spread} --precision 0.7 --method exact"
-        models[name] = make(f"{name}.json", "boundary", rows, given)
-    service = make("b.json", "bundle", *(f"{k}={path}" for k, path in models.items()))
-    found = applied(service, Path("rows"), "--keep id")
+        models[name] = make(tmp_path / f"{name}.json", "boundary", rows, given)
+    service = make(tmp_path / "b.json", "bundle", *(f"{k}={path}" for k, path in models.items()))
+    found = applied(service, tmp_path / "rows", "--keep id")
     for name, model in models.items():
-        alone = applied(model, Path("rows"), "--keep id")
+        alone = applied(model, tmp_path / "rows", "--keep id")
         assert found[f"decision_{name}"].equals(alone["decision"])
 
 
@@ -208,12 +210,12 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("case", IMPOSSIBLE)
-def test_impossible_bundles(case: str, folder: Path, invoke: Invoke) -> None:
+def test_impossible_bundles(case: str, folder: Path, invoke: Invoke, tmp_path: Path) -> None:
     plain, named, words = IMPOSSIBLE[case]
     parts = [folder / f"{name}.json" for name in plain]
-    done = invoke("bundle", *parts, *parts_of(folder, named), "-o out.json")
+    done = invoke("bundle", *parts, *parts_of(folder, named), "-o", tmp_path / "out.json")
     done.refused(2, words)
-    assert list(Path().iterdir()) == []
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_odd_arguments(folder: Path, bundle: Bundle, invoke: Invoke) -> None:
@@ -234,21 +236,23 @@ def test_odd_arguments(folder: Path, bundle: Bundle, invoke: Invoke) -> None:
 
 
 def test_a_bundle_is_judged_by_its_decisions(
-    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke
+    folder: Path, bundle: Bundle, applied: Applied, invoke: Invoke, tmp_path: Path
 ) -> None:
     model = bundle("cal", block="block")
     done = invoke("evaluate", folder / "rows.parquet", "--boundary", model)
     done.refused(3, "--decision decision_NAME")
-    applied(model).write_parquet("rows.parquet")
+    applied(model).write_parquet(tmp_path / "rows.parquet")
     words = "--decision decision_block --metrics precision -q"
-    assert invoke("evaluate", "rows.parquet", words).code == 0
+    assert invoke("evaluate", tmp_path / "rows.parquet", words).code == 0
 
 
-def test_the_same_parts_are_the_same_bytes(folder: Path, bundle: Bundle, invoke: Invoke) -> None:
+def test_the_same_parts_are_the_same_bytes(
+    folder: Path, bundle: Bundle, invoke: Invoke, tmp_path: Path
+) -> None:
     first = bundle("cal", block="block").read_bytes()
     loose = json.loads((folder / "block.json").read_bytes())
-    Path("loose.json").write_text(json.dumps(dict(reversed(loose.items()))))
-    parts = (folder / "cal.json", "block=loose.json")
+    (tmp_path / "loose.json").write_text(json.dumps(dict(reversed(loose.items()))))
+    parts = (folder / "cal.json", f"block={tmp_path / 'loose.json'}")
     assert invoke("bundle", *parts, "-q").stdout == first
     assert decode(first).to_json() == first
     assert repr(decode(first)) == "<BundleModel: calibrator, block (boundary)>"
@@ -289,7 +293,9 @@ def notes(path: Path) -> Any:
     return json.loads(pl.read_parquet_metadata(path)["calibkit.made_by"])
 
 
-def test_a_fit_records_who_made_its_column(folder: Path, bundle: Bundle, invoke: Invoke) -> None:
+def test_a_fit_records_who_made_its_column(
+    folder: Path, bundle: Bundle, invoke: Invoke, tmp_path: Path
+) -> None:
     made_by = {
         name: json.loads((folder / f"{name}.json").read_bytes())["columns"]["score"].get("made_by")
         for name in ("block", "review", "vad", "raw")
@@ -299,11 +305,13 @@ def test_a_fit_records_who_made_its_column(folder: Path, bundle: Bundle, invoke:
     assert len(made_by["block"]) == 16
     # The hash is that of what a model does.
     fit = ("calibrate", folder / "rows.parquet", "--provenance none --tag a=b")
-    again = make("again.json", *fit)
+    again = make(tmp_path / "again.json", *fit)
     assert invoke("bundle", again, f"block={folder / 'block.json'}").code == 0
 
 
-def test_another_calibrator_is_refused(folder: Path, invoke: Invoke, bundle: Bundle) -> None:
+def test_another_calibrator_is_refused(
+    folder: Path, invoke: Invoke, bundle: Bundle, tmp_path: Path
+) -> None:
     block, rows, other = (folder / name for name in ("block.json", "rows.parquet", "other.parquet"))
     invoke("bundle", folder / "platt.json", f"block={block}").refused(3, "block")
     judge = ("evaluate", "--metrics", "precision", "--no-intervals", "--boundary")
@@ -311,21 +319,21 @@ def test_another_calibrator_is_refused(folder: Path, invoke: Invoke, bundle: Bun
         invoke(*words, block, other).refused(3, "was made by model")
         assert invoke(*words, block, folder / "calibrated.parquet").code == 0
     # The column of another name, of a bundle, without a note: what is known decides.
-    make("p.parquet", "apply", folder / "platt.json", rows, "--column p")
-    assert invoke("apply", block, "p.parquet", "--score p").code == 3
-    make("bundled.parquet", "apply", bundle("cal", raw="raw"), rows)
-    assert invoke("apply", block, "bundled.parquet").code == 0
-    pl.read_parquet(other).write_parquet("plain.parquet")
-    assert invoke("apply", block, "plain.parquet").code == 0
+    make(tmp_path / "p.parquet", "apply", folder / "platt.json", rows, "--column p")
+    assert invoke("apply", block, tmp_path / "p.parquet", "--score p").code == 3
+    make(tmp_path / "bundled.parquet", "apply", bundle("cal", raw="raw"), rows)
+    assert invoke("apply", block, tmp_path / "bundled.parquet").code == 0
+    pl.read_parquet(other).write_parquet(tmp_path / "plain.parquet")
+    assert invoke("apply", block, tmp_path / "plain.parquet").code == 0
     own, bound = folder / "calibrated.parquet", "--score calibrated --precision 0.8"
     invoke("boundary", own, other, bound).refused(3, "one model was applied to")
     for more in ((), ("--compare",)):
-        for test, code in ((other, 3), (own, 0), (Path("plain.parquet"), 0)):
+        for test, code in ((other, 3), (own, 0), (tmp_path / "plain.parquet", 0)):
             assert invoke("boundary", own, bound, *more, "--test", test).code == code
 
 
-def test_the_note_survives_apply_and_keeps_to_its_column(folder: Path) -> None:
-    kept, rows = Path("kept.parquet"), folder / "calibrated.parquet"
+def test_the_note_survives_apply_and_keeps_to_its_column(folder: Path, tmp_path: Path) -> None:
+    kept, rows = tmp_path / "kept.parquet", folder / "calibrated.parquet"
     note = notes(make(kept, "apply", folder / "block.json", rows, "--keep calibrated"))
     assert note.keys() == {"calibrated", "decision", "margin"}
     again = notes(make(kept, "apply", folder / "platt.json", rows, "--overwrite-columns"))
@@ -335,8 +343,8 @@ def test_the_note_survives_apply_and_keeps_to_its_column(folder: Path) -> None:
     assert same == {"calibrated": note["calibrated"]}
 
 
-def test_the_user_can_say_who_made_a_column(folder: Path, invoke: Invoke) -> None:
-    noted, text = folder / "calibrated.parquet", Path("c.csv")
+def test_the_user_can_say_who_made_a_column(folder: Path, invoke: Invoke, tmp_path: Path) -> None:
+    noted, text = folder / "calibrated.parquet", tmp_path / "c.csv"
     pl.read_parquet(noted).write_csv(text)
     fit = "--score calibrated --precision 0.8 --method exact -q"
     said = ("--calibrator", folder / "cal.json")
@@ -359,9 +367,9 @@ def test_the_user_can_say_who_made_a_column(folder: Path, invoke: Invoke) -> Non
     ],
 )
 def test_a_damaged_note_is_told(
-    note: str, code: int, words: str, folder: Path, invoke: Invoke
+    note: str, code: int, words: str, folder: Path, invoke: Invoke, tmp_path: Path
 ) -> None:
-    frame, rows = pl.read_parquet(folder / "calibrated.parquet"), Path("rows.parquet")
+    frame, rows = pl.read_parquet(folder / "calibrated.parquet"), tmp_path / "rows.parquet"
     frame.write_parquet(rows, metadata={"calibkit.made_by": note})
     done = invoke("apply", folder / "block.json", rows)
     assert (done.code, words in done.stderr) == (code, True)

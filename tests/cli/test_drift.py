@@ -63,12 +63,12 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def drift(models: Path, invoke: Invoke) -> Drift:
+def drift(models: Path, invoke: Invoke, tmp_path: Path) -> Drift:
     """Compare rows with a model; both are a path or the name of a file, rows may be a frame too."""
 
     def call(model: str | Path, rows: Any, *words: object) -> Outcome:
         if isinstance(rows, pl.DataFrame):
-            rows = write(rows, "rows.csv")
+            rows = write(rows, tmp_path / "rows.csv")
         return invoke("drift", models / f"{model}.json", models / rows, *words)
 
     return call
@@ -98,7 +98,7 @@ def test_headlines_metrics_and_intervals(models: Path, drift: Drift) -> None:
 
 
 def test_labels_and_the_certificate(
-    models: Path, drift: Drift, invoke: Invoke, new: pl.DataFrame
+    models: Path, drift: Drift, invoke: Invoke, new: pl.DataFrame, tmp_path: Path
 ) -> None:
     found = drift("certified", "new.parquet", "--label label").result()
     assert {"precision", "recall"} <= found.keys()
@@ -109,9 +109,9 @@ def test_labels_and_the_certificate(
     assert (done.code, "precision.high" in done.stderr) == (1, True)
     assert "no longer holds" in done.stderr
     fit = ("boundary", models / "fit.parquet", "--capacity 0.2 --confidence 0.9 -q")
-    assert invoke(*fit, "-o cap.json").code == 0
+    assert invoke(*fit, "-o", tmp_path / "cap.json").code == 0
     gate = ("--label", "label", "--fail-if", "selected_share.low > certificate/selected_share")
-    drift(Path("cap"), "new.parquet", *gate).succeeded()
+    drift(tmp_path / "cap", "new.parquet", *gate).succeeded()
 
 
 def test_late_labels(drift: Drift, new: pl.DataFrame) -> None:
@@ -141,16 +141,18 @@ def test_late_labels(drift: Drift, new: pl.DataFrame) -> None:
     ],
 )
 def test_gates_fail_after_writing(
-    model: str, expression: str, code: int, drift: Drift, invoke: Invoke
+    model: str, expression: str, code: int, drift: Drift, invoke: Invoke, tmp_path: Path
 ) -> None:
-    output = Path("drift.json")
+    output = tmp_path / "drift.json"
     done = drift(model, "moved.parquet", "-q", "-o", output, "--fail-if", expression)
     assert (done.code, output.exists()) == (code, code < 2), done.stderr
     if code < 2:
         assert invoke("gate", output, "--fail-if", expression, "-q").code == code
 
 
-def test_a_bundle_has_a_line_for_each_decision(models: Path, drift: Drift, invoke: Invoke) -> None:
+def test_a_bundle_has_a_line_for_each_decision(
+    models: Path, drift: Drift, invoke: Invoke, tmp_path: Path
+) -> None:
     found = drift("service", "new.parquet").result()
     alone = drift("boundary", "new.parquet").result()
     own = drift("random", "new.parquet").result()
@@ -158,11 +160,12 @@ def test_a_bundle_has_a_line_for_each_decision(models: Path, drift: Drift, invok
     for name, one in (("a", alone), ("b", own)):
         assert found[name] == {figure: one[figure] for figure in HEADLINES}
     # A boundary of scores that another part calibrates.
-    make("calibrated.parquet", "apply", models / "cal.json", models / "fit.parquet")
+    calibrated = tmp_path / "calibrated.parquet"
+    make(calibrated, "apply", models / "cal.json", models / "fit.parquet")
     fit = ("--score calibrated --recall 0.7 --method st",)
-    own_file = make("b.json", "boundary", "calibrated.parquet", *fit)
-    make("s.json", "bundle", models / "cal.json", f"b={own_file}")
-    found = drift(Path("s"), "new.parquet").result()
+    own_file = make(tmp_path / "b.json", "boundary", calibrated, *fit)
+    make(tmp_path / "s.json", "bundle", models / "cal.json", f"b={own_file}")
+    found = drift(tmp_path / "s", "new.parquet").result()
     assert found["b"]["psi_score"] == pytest.approx(alone["psi_score"], abs=1e-12)
 
 
@@ -202,40 +205,44 @@ def test_bad_rows_and_options(
         assert invoke("drift", *words.split(), "--json").refused(3)["column"] == "score"
 
 
-def test_weights_are_those_of_the_fit(models: Path, drift: Drift, new: pl.DataFrame) -> None:
+def test_weights_are_those_of_the_fit(
+    models: Path, drift: Drift, new: pl.DataFrame, tmp_path: Path
+) -> None:
     goal = "--precision 0.75 --method exact --folds 0"
     fit = models / "fit.parquet"
     repeat = pl.all().repeat_by("weight").explode()
-    twice = write(pl.read_parquet(fit).select(repeat), "twice.parquet")
-    make("weighted.json", "boundary", fit, goal, "--weight weight")
-    make("repeated.json", "boundary", twice, goal)
-    found = drift(Path("weighted"), "new.parquet").result()
-    expected = drift(Path("repeated"), new.select(repeat)).result()
+    twice = write(pl.read_parquet(fit).select(repeat), tmp_path / "twice.parquet")
+    make(tmp_path / "weighted.json", "boundary", fit, goal, "--weight weight")
+    make(tmp_path / "repeated.json", "boundary", twice, goal)
+    found = drift(tmp_path / "weighted", "new.parquet").result()
+    expected = drift(tmp_path / "repeated", new.select(repeat)).result()
     for name in HEADLINES:
         assert found[name] == expected[name]
     (ends,), (others,) = (one["intervals"].values() for one in (found, expected))
     assert ends["all"] == others["all"] | {"missing_share": ends["all"]["missing_share"]}
 
 
-def test_rows_that_stand_for_others_count_as_fewer(models: Path, drift: Drift) -> None:
+def test_rows_that_stand_for_others_count_as_fewer(
+    models: Path, drift: Drift, tmp_path: Path
+) -> None:
     frame = pl.read_parquet(models / "fit.parquet").with_columns(pl.col("weight") + 0.5)
-    rows = write(frame, "all.parquet")
+    rows = write(frame, tmp_path / "all.parquet")
     fit = ("boundary", rows, "--precision 0.7 --method st --folds 0 --weight weight --weight-kind")
     found = {}
     for kind in ("frequency", "sampling"):
-        make(f"{kind}.json", *fit, kind)
-        (found[kind],) = drift(Path(kind), "new.parquet").result()["metrics"].values()
-        drift(Path(kind), frame.drop("weight")).refused(2)
+        make(tmp_path / f"{kind}.json", *fit, kind)
+        (found[kind],) = drift(tmp_path / kind, "new.parquet").result()["metrics"].values()
+        drift(tmp_path / kind, frame.drop("weight")).refused(2)
     many, few = (found[kind]["all"]["psi_score_expected"] for kind in ("sampling", "frequency"))
     assert many > 1.2 * few
-    parts = ("w=sampling.json", f"plain={models / 'boundary.json'}")
-    make("s.json", "bundle", *parts)
-    both = drift(Path("s"), "new.parquet").result()["metrics"]
+    parts = (f"w={tmp_path / 'sampling.json'}", f"plain={models / 'boundary.json'}")
+    make(tmp_path / "s.json", "bundle", *parts)
+    both = drift(tmp_path / "s", "new.parquet").result()["metrics"]
     alone = drift("boundary", "new.parquet").result()["metrics"]
     assert both == {"w": found["sampling"], "plain": alone["boundary"]}
 
 
-def test_the_scale_of_sampling_weights_means_nothing(drift: Drift) -> None:
+def test_the_scale_of_sampling_weights_means_nothing(drift: Drift, tmp_path: Path) -> None:
     options = "--precision 0.7 --method st --folds 0 --weight weight --weight-kind sampling"
     figures: dict[str, list[Any]] = {"covariate": [], "prior": [], "calibrated": []}
     for scale in (2**-11, 1, 2**10):  # powers of two change no digit
@@ -243,27 +250,29 @@ def test_the_scale_of_sampling_weights_means_nothing(drift: Drift) -> None:
             simulate(1500, seed=seed).with_columns(weight=(pl.col("weight") + 0.5) * scale)
             for seed in (1, 2)
         )
-        fit = write(frame, "fit.parquet")
-        make("m.json", "boundary", fit, options)
+        fit = write(frame, tmp_path / "fit.parquet")
+        make(tmp_path / "m.json", "boundary", fit, options)
         made = make(
-            "c.json",
+            tmp_path / "c.json",
             "calibrate",
             fit,
             "--method platt --targets mle --clip 0 --weight weight",
         )
         for assume, found in figures.items():
             by = ("--calibrator", made) if assume == "calibrated" else ("--assume", assume)
-            done = drift(Path("m"), new, "--estimate", *by).result()
+            done = drift(tmp_path / "m", new, "--estimate", *by).result()
             both = done["metrics"]["boundary"], done["intervals"]["boundary"]
             found.append([part[name] for part in both for name in ("all", "estimated")])
     for first, *others in figures.values():
         assert others == [first, first]
 
 
-def test_outputs(models: Path, drift: Drift, invoke: Invoke, command: Callable[..., Any]) -> None:
+def test_outputs(
+    models: Path, drift: Drift, invoke: Invoke, command: Callable[..., Any], tmp_path: Path
+) -> None:
     texts = {}
     for suffix in ("prom", "csv", "md", "tex", "json"):
-        output = Path(f"drift.{suffix}")
+        output = tmp_path / f"drift.{suffix}"
         drift("boundary", "new.parquet", "-o", output).succeeded()
         texts[suffix] = output.read_text()
     assert 'calibkit_psi_score{score="boundary",slice="all"}' in texts["prom"]
@@ -278,9 +287,9 @@ def test_outputs(models: Path, drift: Drift, invoke: Invoke, command: Callable[.
     assert (piped.returncode, piped.stdout.decode()) == (0, texts["json"])
     halves = (models / "a.csv", models / "b.parquet")
     assert drift("boundary", halves[0], halves[1], "--json").stdout.decode() == texts["json"]
-    Path("each").mkdir()
-    drift("boundary", *halves, "-q", "-o", Path("each")).succeeded()
-    assert json.loads(Path("each/a.json").read_bytes())["rows"] == 400
+    (tmp_path / "each").mkdir()
+    drift("boundary", *halves, "-q", "-o", tmp_path / "each").succeeded()
+    assert json.loads((tmp_path / "each" / "a.json").read_bytes())["rows"] == 400
 
 
 def test_the_table_on_a_terminal(drift: Drift, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,13 +306,13 @@ def test_the_table_on_a_terminal(drift: Drift, monkeypatch: pytest.MonkeyPatch) 
         assert f"{end:.6g}" in shown
 
 
-def test_segments(models: Path, drift: Drift) -> None:
+def test_segments(models: Path, drift: Drift, tmp_path: Path) -> None:
     group = pl.when(pl.col("id") % 3 == 0).then(pl.lit("a")).otherwise(pl.lit("b"))
     frame = pl.read_parquet(models / "fit.parquet").with_columns(g=group)
-    rows = write(frame, "rows.parquet")
+    rows = write(frame, tmp_path / "rows.parquet")
     options = "--precision 0.7 --method exact --by g --min-group-positives 20"
-    model = make("seg.json", "boundary", rows, options)
-    found = drift(Path("seg"), rows).result()
+    model = make(tmp_path / "seg.json", "boundary", rows, options)
+    found = drift(tmp_path / "seg", rows).result()
     fitted = json.loads(model.read_bytes())["fit"]
     assert found["selected_share"] == fitted["reference"]["selected_share"]
     assert found["psi_score"] == pytest.approx(0.0, abs=1e-12)
@@ -346,16 +355,18 @@ def test_a_boundary_that_knows_more_than_the_probabilities(models: Path, drift: 
 
 
 @pytest.mark.parametrize("model", ["single", "boundary", "random"])
-def test_shards_give_the_same_bytes(model: str, models: Path, drift: Drift, invoke: Invoke) -> None:
+def test_shards_give_the_same_bytes(
+    model: str, models: Path, drift: Drift, invoke: Invoke, tmp_path: Path
+) -> None:
     options = ("--estimate --label label -q --calibrator", models / "cal.json")
-    whole = Path("whole.json")
+    whole = tmp_path / "whole.json"
     drift(model, "new.parquet", *options, "-o", whole).succeeded()
-    a, b, both, other = (Path(f"{name}.state") for name in ("a", "b", "both", "other"))
+    a, b, both, other = (tmp_path / f"{name}.state" for name in ("a", "b", "both", "other"))
     drift(model, "a.csv", *options, "--partial", "-o", a).succeeded()
     drift(model, "b.parquet", *options, "--partial", "-o", b).succeeded()
     assert invoke("merge", b, a, "-q", "-o", both).code == 0
     for number, states in enumerate(((b, a), (both,))):
-        merged = Path(f"{number}.json")
+        merged = tmp_path / f"{number}.json"
         assert invoke("merge", *states, "-q", "-o", merged).code == 0
         assert merged.read_bytes() == whole.read_bytes()
     invoke("merge", a, a).refused(3, "count twice")
