@@ -142,25 +142,6 @@ def test_bad_rows_are_refused(
     assert (error["column"], error["first_rows"][0]) == (column, row)
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--probs q_*", "matches no column"),
-        ("--probs prob_*,count_*", "one pattern"),
-        ("--probs prob_0", "do not pair"),
-        ("--counts feature_*", "do not pair"),
-        ("--features nothing_*", "matches no column"),
-        ("--features probs,feature_1", "stands alone"),
-        ("--regularization=-1", "at least 0"),
-        ("--map-regularization 1,2,3", "INTERCEPT"),
-        ("--map-regularization 1", "--map vector and matrix"),
-        ("--scale raw", "--scale raw"),
-    ],
-)
-def test_bad_options_are_refused(invoke: Invoke, votes: Path, options: str, words: str) -> None:
-    invoke("alpha-cal", votes, options).refused(2, words)
-
-
 def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
     invoke: Invoke, votes: Path, frame: pl.DataFrame
 ) -> None:

@@ -84,37 +84,6 @@ def test_json_and_the_result_cannot_share_standard_output(
     assert json.loads(alone.stdout).get("kind") == ("boundary" if name == "boundary" else None)
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ([], ["--precision", "--recall", "none"]),
-        (["--precision", "0.5", "--fpr", "0.5"], ["exactly one", "--precision and --fpr"]),
-        (["--precision", "1.5"], ["--precision is 1.5", "0 to 1"]),
-        (["--precision", "much"], ["'much'", "decimal"]),
-        (["--capacity", "100/day"], ["--capacity is 100/day", "whole number of rows"]),
-        (["--fpr", "0.5", "--method", "gmt"], ["--method gmt", "--recall", "exact", "st"]),
-        (["--precision", "0.5", "--method", "exct"], ["'exct'", "did you mean 'exact'", "mist"]),
-        (["--precision", "0.5", "--order", "score-uncertainty"], ["--score-bins"]),
-        (["--precision", "0.5", "--folds", "1"], ["--folds is 1", "2 to 255"]),
-        (["--precision", "0.5", "--folds", "-2"], ["--folds"]),
-        (["--precision", "0.5", "--score-bins", "-1"], ["--score-bins"]),
-        (["--precision", "0.5", "--uncertainty-bins", "0"], ["--uncertainty-bins"]),
-        (["--precision", "0.5", "--uncertainty-bins", "70000"], ["70000", "at most"]),
-        (["--precision", "0.5", "--tag", "owner"], ["KEY=VALUE", "'owner'"]),
-        (["--precision", "0.5", "--tag", "a=1", "--tag", "a=2"], ["two values"]),
-        (["--precision", "0.5", "--scale", "odds"], ["'odds'", "percent"]),
-        (["--precision", "0.5", "--threads", "0"], ["--threads"]),
-        (["--precision", "0.5", "--test", "no.csv"], ["no.csv", "no such file"]),
-        (["--precision", "0.5", "--precison", "0.5"], ["--precison", "--precision"]),
-    ],
-)
-def test_options_that_are_impossible(given: list[str], words: list[str], invoke: Invoke) -> None:
-    path, out = write(scores(), "a.csv"), Path("b.json")
-    done = invoke("boundary", path, *given, "-o", out, "-q")
-    done.refused(2, *words)
-    assert (done.stdout, out.exists()) == (b"", False)
-
-
 def test_levels_without_uncertainties_are_impossible(refuse: Refuse) -> None:
     path = write(scores().drop("uncertainty"), "a.csv")
     for name in ("bin", "boundary"):

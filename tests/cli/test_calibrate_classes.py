@@ -99,26 +99,6 @@ def test_labels_that_are_no_class(invoke: Invoke, frame: pl.DataFrame) -> None:
     assert (error["rows"], error["first_rows"]) == (1, [5])
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--probs prob_* --method beta", "temperature, vector, matrix"),
-        ("--probs prob_* --regularization 1", "goes with --method vector and matrix"),
-        ("--probs prob_* --method vector --regularization x", "expected a number"),
-        ("--probs prob_* --bins 3", "--bins is for scores"),
-        ("--probs prob_* --by label", "--by is for scores"),
-        ("--probs prob_* --clip 0.1", "--clip is for scores"),
-        ("--probs prob_* --out-of-range clip", "--out-of-range is for scores"),
-        ("--probs prob_* --weight w", "--weight is for scores"),
-        ("--probs prob_* --scale raw", "--scale raw"),
-        ("--probs prob_* --probs count_*", "one pattern"),
-        ("--regularization 1 --label label", "--regularization"),
-    ],
-)
-def test_bad_options_are_refused(invoke: Invoke, rows: Path, options: str, words: str) -> None:
-    invoke("calibrate", rows, options).refused(2, words)
-
-
 def test_an_infinite_temperature_says_so(invoke: Invoke) -> None:
     against = {"prob_0": [0.9, 0.1], "prob_1": [0.1, 0.9], "count_0": [0, 3], "count_1": [3, 0]}
     rows, model = write(pl.DataFrame(against), "wrong.parquet"), Path("cal.json")

@@ -98,40 +98,6 @@ def test_nothing_certified_is_exit_4_and_leaves_no_file(
     assert invoke("boundary", folder / f"{rows}.parquet", words, "--json").refused(4)["message"]
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("--maximize f1", "certifies a bound"),
-        ("--minimize cost:1,2", "certifies a bound"),
-        ("--capacity 50", "below 1"),
-        ("--precision .7 --method mist", "auto, st, logistic, exact"),
-        ("--precision .7 --method stochastic", "auto, st, logistic, exact"),
-        ("--precision .7 --groups id --prevalence .1", "count once each"),
-        ("--recall .7 --value weight --prevalence .1", "count once each"),
-        ("--precision .7 --max-weight 3", "--max-weight goes with"),
-        ("--precision .7 --max-value 3", "--max-value goes with"),
-        ("--precision .7 --max-group-rows 3", "--max-group-rows goes with"),
-        ("--precision .7 --weight weight --max-weight 0", "above 0"),
-        ("--precision .7 --maximize f1", "exactly one objective"),
-        ("--precision .7 --score-bins 20", "the scores themselves"),
-        ("--precision .7 --strategy equal-width", "equal mass"),
-        ("--precision .7 --compare", "--compare"),
-        ("--precision .7 --randomise tie", "is not randomised"),
-        ("--precision .7 --uncertainty-bins 99999", "too many"),
-        ("--precision .7 --method exact --uncertainty-bins auto", "cross-valid"),
-        *(
-            (f"--precision .7 --confidence {one}", "--confidence")
-            for one in ("0", "1", "2", "high")
-        ),
-    ],
-)
-def test_what_cannot_be_certified_is_refused(
-    given: str, said: str, folder: Path, invoke: Invoke
-) -> None:
-    more = "-q" if "--confidence" in given else "--confidence 0.9"
-    invoke("boundary", folder / "rows.parquet", given, more).refused(2, said)
-
-
 def test_a_grid_has_lost_its_rows_and_plain_fits_take_one_bound(
     folder: Path, invoke: Invoke
 ) -> None:

@@ -54,30 +54,6 @@ def test_pictures_are_of_probabilities(made: Path, invoke: Invoke, kind: str) ->
     invoke(*words).refused(2)
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ("--scale raw", "--scale is raw"),
-        ("--groups id", "--groups"),
-        ("--weight weight --weight-kind sampling", "--weight-kind"),
-        ("--prevalence 0.1", "--prevalence"),
-        ("--probs p_*", "--probs"),
-        ("--partial -o x.state", "--decision-curve"),
-        ("-o d/", "--decision-curve"),
-        ("--decision-curve -", "--decision-curve"),
-        ("--decision-curve ROWS -o m.json", "new.parquet"),
-    ],
-)
-def test_what_has_no_decision_curve_is_refused(
-    more: str, said: str, made: Path, invoke: Invoke
-) -> None:
-    rows, curve = made / "new.parquet", "" if "curve" in more else "--decision-curve c.csv"
-    given = f"{more} {curve}".replace("ROWS", str(rows))
-    done = invoke("evaluate", rows, given)
-    assert (done.code, said in done.stderr) == (2, True), done
-    assert list(Path().iterdir()) == []
-
-
 @pytest.mark.parametrize("kind", [pl.Float32, pl.Float64])
 def test_scores_as_sure_of_either_class_are_taken_together(
     kind: type[pl.DataType], invoke: Invoke
@@ -161,16 +137,3 @@ def test_the_same_from_states_little_memory_and_python(invoke: Invoke) -> None:
     with little_memory(300) as budget:
         small = invoke(*line, *budget, "-o", merged).result()
     assert small["metrics"]["threshold:0.50"] == whole["metrics"]["threshold:0.50"]
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--threshold high", "--threshold is 'high'; expected a number"),
-        ("--threshold nan", "--threshold is 'nan'; expected a number"),
-        ("--threshold 0.5 --probs p_*", "--threshold goes with a score"),
-    ],
-)
-def test_what_is_no_threshold_is_refused(options: str, said: str, invoke: Invoke) -> None:
-    path = write(rows(), "rows.parquet")
-    invoke("evaluate", path, options).refused(2, said)

@@ -294,34 +294,6 @@ def test_gates(good: Path, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "code", "words"),
-    [
-        ("--score scor", 2, "scor"),
-        ("--metrics aux,brie", 2, "'auc'"),
-        ("--metrics sensitivity", 2, "did you mean 'recall'"),
-        ("--metrics recall_at_precision", 2, "needs a bound"),
-        ("--top 1.5", 2, "--top"),
-        ("--top 0", 2, "--top"),
-        ("--top 0.1,.1", 2, "one share"),
-        ("--top-by score", 2, "--top"),
-        ("--confidence 1", 2, "--confidence"),
-        ("--prevalence 1", 2, "--prevalence"),
-        ("--by land", 2, "--by"),
-        ("--boundary b.json --decision decision", 2, "one of them"),
-        ("--uncertainty uncertainty", 2, "--grid"),
-        ("--decision score", 2, "rename"),
-        ("--decision country", 3, "decisions other than 0/1"),
-        ("--grid-score score", 2, "--grid"),
-        ("--probs p_* --score score", 2, "--probs"),
-        ("--grid nowhere.parquet", 2, "nowhere.parquet"),
-        ("--baseline nope", 2, "--baseline"),
-    ],
-)
-def test_bad_usage(given: str, code: int, words: str, good: Path, invoke: Invoke) -> None:
-    invoke("evaluate", good, given).refused(code, words)
-
-
-@pytest.mark.parametrize(
     ("values", "word"),
     [
         ({"score": {3: None}}, "no value"),

@@ -129,30 +129,6 @@ def test_chosen_metrics_bring_their_classes(evaluate: Evaluate, votes: Path) -> 
 COUNTED = "--counts count_* "
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (COUNTED + "--alpha0 a,b", "names 2 columns"),
-        (COUNTED + "--alpha0 nothing", "nothing"),
-        (COUNTED + "--probs prob_*,soft_* --disagreement strength", "one predictor"),
-        (COUNTED + "--baseline soft_*", "none of the predictors"),
-        (COUNTED + "--ensemble --baseline prob_*", "an ensemble is one predictor"),
-        (COUNTED + "--score prob_1", "--score"),
-        (COUNTED + "--top 0.1", "--top"),
-        (COUNTED + "--recall-at-precision 0.9", "--recall-at-precision goes with a score"),
-        (COUNTED + "--bins 4", "15 bins"),
-        (COUNTED + "--bin-strategy equal-mass", "15 bins"),
-        (COUNTED + "--metrics epistemic_los", "epistemic_loss"),
-        (COUNTED + "--weight-kind sampling --weight strength", "sampling"),
-        (COUNTED + "--rater-weight no", "no"),
-        ("--rater-weight strength", "--rater-weight"),
-        ("--probs prob_* --label id --ensemble", "--counts"),
-    ],
-)
-def test_bad_options_are_refused(invoke: Invoke, votes: Path, options: str, words: str) -> None:
-    invoke("evaluate", votes, options).refused(2, words)
-
-
 def test_a_dry_run_names_the_votes(invoke: Invoke, votes: Path) -> None:
     said = invoke("evaluate", votes, "--counts count_* --dry-run")
     assert b"votes (count_0)" in said.stdout

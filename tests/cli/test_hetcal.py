@@ -93,28 +93,6 @@ def test_a_missing_feature_column_is_named(invoke: Invoke, calib: Path) -> None:
         invoke("apply", "m.json", other, "--json -o o.parquet").refused(code, *said)
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("", ["'feature_*'", "matches no column"]),
-        ("--features knd", ["'kind'"]),
-        ("--features label", ["--label"]),
-        ("--features x --trees 5", ["--partition forest"]),
-        ("--features x --max-depth 99", ["--max-depth"]),
-        ("--features x --train no.parquet", ["no.parquet"]),
-        ("--features x --train SHORT", ["'x'", "--train"]),
-        ("--features x --groups user", ["'user'"]),
-        ("--features x --groups kind --time noise", ["--groups or --time"]),
-        ("--features noise --time noise", ["--time", "--features"]),
-        ("--features x --weight-kind sampling", ["--weight"]),
-    ],
-)
-def test_bad_usage(options: str, said: list[str], invoke: Invoke, calib: Path) -> None:
-    short = write(sample(50).drop("x"), "short.parquet")
-    given = options.replace("SHORT", str(short)).split()
-    invoke("hetcal", calib, *given, "--json").refused(2, *said)
-
-
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 @pytest.mark.parametrize(
     ("values", "said"),

@@ -114,59 +114,6 @@ def test_plots_load_matplotlib_only_to_draw(rows: Path, tmp_path: Path) -> None:
     printed(code)
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "message"),
-    [
-        (["roc", "-o", "a.gif"], 2, "a picture is .svg, .png or .pdf"),
-        (["roc", "-o", "-", "--json"], 2, "both write to standard output"),
-        (["roc", "--json"], 2, "--json needs -o FILE"),
-        (["roc", "-o", "no/such/a.svg"], 2, "no such folder"),
-        (["roc", "-o", "a.svg", "--data", "-"], 2, "would mix with the picture"),
-        (["roc", "-o", "a.svg", "--data", "a.json"], 2, "names no known format"),
-        (["roc", "-o", "out/", "--data", "a.csv"], 2, "leave --data out"),
-        (["roc", "-o", "a.svg", "--size", "big"], 2, "WIDTHxHEIGHT"),
-        (["roc", "-o", "a.svg", "--width", "100"], 2, "expected 2.5 to 40"),
-        (["roc", "-o", "a.svg", "--score", "scor"], 2, "did you mean 'score'"),
-        (["roc", "-o", "a.svg", "--boundary", "no.json"], 2, "no.json"),
-        (["hetmap", "-o", "a.svg"], 2, "hetmap"),
-        (["heatmap", "-o", "a.svg", "--uncertainty", "none"], 2, "none"),
-        (["regions", "-o", "a.svg"], 2, "name its model by --boundary"),
-        (
-            ["reliability", "-o", "a.svg", "--scale", "raw"],
-            3,
-            "needs scores that are probabilities",
-        ),
-        (["reliability", "-o", "a.svg", "--score", "id"], 3, "not in [0, 1]"),
-        (["roc", "-o", "a.svg", "--label", "weight"], 3, "weight"),
-        (["bias", "-o", "a.svg", "--top", "0"], 2, "share above 0"),
-        (["auc-lift", "-o", "a.svg"], 2, "name a --baseline and another --score"),
-        (["recall-gain", "-o", "a.svg", "--method", "mits"], 2, "did you mean 'mist'"),
-        (["recall-gain", "-o", "a.svg", "--precision", "2"], 2, "2"),
-        (["positivity", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["ece-at", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["recall-gain", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["roc", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["roc", "-o", "rows.parquet"], 2, "rows.parquet"),
-    ],
-)
-def test_what_is_refused(
-    given: list[str],
-    code: int,
-    message: str,
-    rows: Path,
-    invoke: Invoke,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(rows.parent)
-    before = rows.read_bytes()
-    kind, *more = given
-    said = invoke("plot", kind, rows, *more)
-    assert said.code == code, said
-    assert message in said.stderr + said.stdout.decode()
-    assert {path.name for path in rows.parent.iterdir()} == {"rows.parquet"}
-    assert rows.read_bytes() == before
-
-
 def test_evaluate_draws_what_goes_with_it(rows: Path, votes: Path, invoke: Invoke) -> None:
     for kind, path, same, more in (
         ("reliability", rows, "--bins 8", "--top 0.1 --metrics auc"),

@@ -82,28 +82,6 @@ def test_dry_run_shows_the_first_rows_and_writes_nothing(invoke: Invoke) -> None
     assert not output.exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("", "Missing option '--rows'"),
-        ("--rows 0", "--rows"),
-        ("--rows 9 --evidence 1.5,3", "--evidence is '1.5,3'; expected two whole numbers"),
-        ("--rows 9 --evidence inf,3", "expected two whole numbers"),
-        ("--rows 9 --true-prior 1", "--true-prior is '1'; expected two numbers"),
-        ("--rows 9 --model-prior a,b", "--model-prior is 'a,b'"),
-        ("--rows 9 --true-prior 1,-1", "the true prior is 1,-1"),
-        ("--rows 9 --tau nan", "tau is nan"),
-        ("--rows 9 --keep lable", "did you mean 'label'?"),
-        ("--rows 9 --json", "--json needs -o FILE"),
-        ("--rows 9 --json -o -", "both write to standard output"),
-        ("--rows 9 -o no-such-folder/rows.csv", "no-such-folder"),
-        ("--rows 9 -o folder/", "name a file in it"),
-    ],
-)
-def test_usage_errors(invoke: Invoke, options: str, message: str) -> None:
-    invoke("simulate", "posterior", *options.split()).refused(2, message)
-
-
 def test_an_unknown_kind_names_the_nearest(invoke: Invoke) -> None:
     outcome = invoke("simulate", "posteriors", "--rows", 9)
     assert outcome.code == 2

@@ -198,25 +198,6 @@ def test_where_nothing_can_be_blocked_or_reviewed(invoke: Invoke) -> None:
     done.refused(4, "hold a positive one", "raise the capacity")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--review-capacity 5", "--review-capacity goes with --precision"),
-        ("--fpr 0.1 --review-capacity 5", "no other objective"),
-        ("--precision 0.8 --review-cost 1", "--minimize cost:FP,FN"),
-        ("--minimize cost:1,label --review-cost 1", "both of them numbers"),
-        ("--precision 0.8 --review-capacity 1.5", "whole number of rows"),
-        (f"{BOTH} --method mist", "not mist"),
-        (f"{BOTH} --by label", "--by"),
-        (f"{BOTH} --value score", "--value"),
-        (f"{BOTH} --score-bins 9", "--score-bins"),
-        (f"{BOTH} --compare", "--compare"),
-    ],
-)
-def test_impossible_pairs(options: str, words: str, rows: Path, invoke: Invoke) -> None:
-    invoke("boundary", rows, options).refused(2, words)
-
-
 def test_commands_for_one_threshold_refuse(rows: Path, invoke: Invoke) -> None:
     model, *_ = fit(invoke, rows, BOTH)
     invoke("drift", model, rows).refused(2)
