@@ -193,6 +193,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
     frame.cast({"score": pl.String}).write_parquet(folder / "texts.parquet")
     (folder / "unnamed.csv").write_text("score,label,,\n0.5,1,2,3\n")
+    (folder / "other.csv").write_text("a,b\n1,2\n")
     with contextlib.chdir(folder):
         for output, line in MADE.items():
             make(Path(output), *line.split())

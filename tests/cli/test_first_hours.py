@@ -64,38 +64,6 @@ def applied(invoke: Invoke) -> Run:
 
 
 @pytest.mark.parametrize(
-    ("metrics", "told"),
-    [
-        ("f1", "--metrics f1 is of decisions: name them by --boundary, --decision or --threshold"),
-        ("auc,ece_at:3", "--metrics ece_at:3 is of the cells of a grid: name its table by --grid"),
-        ("squared_loss[1]", "of votes: name class probabilities by --probs and votes by --counts"),
-        ("classwise_ece", "is of class probabilities with labels: name them by --probs"),
-    ],
-)
-def test_a_metric_that_nothing_has(metrics: str, told: str, invoke: Invoke) -> None:
-    invoke("evaluate", "r.parquet", "--metrics", metrics).refused(2, told)
-
-
-@pytest.mark.parametrize(
-    ("line", "code", "told"),
-    [
-        ("evaluate ", 2, "an input has an empty name; is a variable not set?"),
-        ("show mm.json", 2, "did you mean 'm.json'"),
-        ("gate mm.json --fail-if a<1", 2, "did you mean 'm.json'"),
-        ("export mm.json --to sql", 2, "did you mean 'm.json'"),
-        ("evaluate r.parquet --by lists", 3, "List(Int64) holds several"),
-        ("calibrate r.parquet --groups lists", 3, "List(Int64) holds several"),
-        ("evaluate r.parquet --label lists --positive 1", 3, "List(Int64) holds several"),
-        ("evaluate r.parquet --groups lists -o out.json", 3, "holds several values"),
-        ("evaluate r.parquet --groups lists --partial -o out.state", 3, "holds several values"),
-        ("boundary r.parquet --recall 0.5 --by label", 2, "has another role"),
-    ],
-)
-def test_slips_that_are_refused(line: str, code: int, told: str, invoke: Invoke) -> None:
-    invoke(*line.split(" ")).refused(code, told)
-
-
-@pytest.mark.parametrize(
     ("column", "suffix", "told"),
     [
         ("length", "csv", "CSV cannot hold duration"),

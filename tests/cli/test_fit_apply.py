@@ -96,27 +96,13 @@ def test_rows_go_to_pipes_and_folders(
     assert not Path("x.csv").exists()
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--apply -", "would mix with the model"),
-        ("--apply - --json -o m.json", "would mix with the model"),
-        ("--apply x.csv -o out/", "leave --apply out"),
-        ("--apply x.csv --partial -o x.state", "leave --partial and --dask out"),
-        ("--apply x.csv --dask local", "leave --partial and --dask out"),
-        ("--apply x.txt", "x.txt"),
-        ("--apply nothing/x.csv", "no such folder"),
-        ("--apply rows.csv", "would be written over"),
-        ("--apply x.csv --score score_1 -o m.json", "options of `calibkit apply`"),
-    ],
-)
-def test_what_is_refused(options: str, said: str, invoke: Invoke) -> None:
-    write(rows(60).with_columns(calibrated=0.5), "rows.csv")
-    invoke("calibrate", "rows.csv", "--method platt", options).refused(2, said)
-    assert [path.name for path in Path().iterdir()] == ["rows.csv"]
-
-
 def test_a_boundary_that_draws_needs_a_key(folder: Path, invoke: Invoke) -> None:
     fit = ["boundary", folder / "rows.csv", "--precision", "0.6", "--apply", "x.csv"]
     invoke(*fit, "--method=stochastic").refused(2, "--key")
     invoke(*fit, "--compare").refused(2, "leave --apply out")
+
+
+def test_a_column_that_is_there_is_not_replaced(invoke: Invoke) -> None:
+    write(rows(60).with_columns(calibrated=0.5), "rows.csv")
+    line = ("calibrate", "rows.csv", "--method platt --apply x.csv --score score_1 -o m.json")
+    invoke(*line).refused(2, "options of `calibkit apply`")

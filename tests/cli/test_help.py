@@ -139,22 +139,6 @@ def test_every_word_of_the_everyday_help_is_an_option() -> None:
         assert set(words.split()) <= {param.name for param in PLAIN[name].params}
 
 
-@pytest.mark.parametrize(
-    ("word", "command"),
-    [
-        ("threshold", "boundary INPUT"),
-        ("fit", "boundary INPUT"),
-        ("predict", "apply MODEL"),
-        ("report", "evaluate INPUT --report"),
-        ("compare", "diff FIRST SECOND"),
-        ("plot calibration", "plot reliability INPUT"),
-        ("plot boundary", "plot heatmap INPUT"),
-    ],
-)
-def test_words_of_other_programs_are_answered(word: str, command: str, invoke: Invoke) -> None:
-    invoke(*word.split(), "rows.csv").refused(2, f"no such command '{word}'", command)
-
-
 def test_a_command_is_built_without_the_others(invoke: Invoke) -> None:
     def names(*words: str) -> list[str]:
         return [*main.command_of(words).commands]

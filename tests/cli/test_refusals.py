@@ -8,8 +8,16 @@ import pytest
 
 from tests.conftest import Invoke
 
+#: What is said: a text, or several.
+Said = str | tuple[str, ...]
+
+
+def texts(said: Said) -> tuple[str, ...]:
+    return (said,) if isinstance(said, str) else said
+
+
 #: Options that a command refuses on good rows, and what it says: before a row is read.
-OPTIONS: dict[str, dict[str, str | tuple[str, ...]]] = {
+OPTIONS: dict[str, dict[str, Said]] = {
     "boundary": {
         "--precision .7 --max-gap recall:.1": "--max-gap goes with --by",
         "--precision .7 --by site --max-gap auc:.1": "measures: recall, fpr",
@@ -139,6 +147,10 @@ OPTIONS: dict[str, dict[str, str | tuple[str, ...]]] = {
         "--scale raw": "--scale raw",
     },
     "evaluate": {
+        "--metrics f1": "f1 is of decisions: name them by --boundary, --decision or --threshold",
+        "--metrics auc,ece_at:3": "ece_at:3 is of the cells of a grid: name its table by --grid",
+        "--metrics squared_loss[1]": "name class probabilities by --probs and votes by --counts",
+        "--metrics classwise_ece": "is of class probabilities with labels: name them by --probs",
         "--counts count_* --alpha0 a,b": "names 2 columns",
         "--counts count_* --alpha0 nothing": "nothing",
         "--counts count_* --probs prob_*,odd_* --disagreement x": "one predictor",
@@ -200,8 +212,7 @@ def test_options_that_are_refused(
 ) -> None:
     monkeypatch.chdir(service)
     done = invoke(command, "rows.parquet", *options.split(), "-q -o m.json")
-    said = OPTIONS[command][options]
-    done.refused(2, *([said] if isinstance(said, str) else said))
+    done.refused(2, *texts(OPTIONS[command][options]))
 
 
 @pytest.mark.parametrize(
@@ -214,6 +225,48 @@ def test_options_that_are_refused(
         ("watch boundary.json rows.parquet --state a.state --period day --maturity 9999999",
          2, "less than or equal to 100000"),
         ("evaluate rows.parquet --boundary line.json", 3, "decides nothing"),
+        ("evaluate ", 2, "an input has an empty name; is a variable not set?"),
+        ("show lin.json", 2, "did you mean 'line.json'"),
+        ("gate lin.json --fail-if a<1", 2, "did you mean 'line.json'"),
+        ("export lin.json --to sql", 2, "did you mean 'line.json'"),
+        ("evaluate rows.parquet --by list", 3, "List(Float64) holds several"),
+        ("calibrate rows.parquet --groups list", 3, "List(Float64) holds several"),
+        ("evaluate rows.parquet --label list --positive 1", 3, "List(Float64) holds several"),
+        ("evaluate rows.parquet --groups list -o m.json", 3, "holds several values"),
+        ("evaluate rows.parquet --groups list --partial -o m.state", 3, "holds several values"),
+        ("boundary rows.parquet --recall 0.5 --by label", 2, "has another role"),
+        ("show --schema bondary", 2, ("'bondary'", "boundary", "did you mean")),
+        ("show", 2, "--schema"),
+        ("show line.json --schema boundary", 2, "--schema"),
+        ("threshold rows.csv", 2, ("no such command 'threshold'", "boundary INPUT")),
+        ("fit rows.csv", 2, ("no such command 'fit'", "boundary INPUT")),
+        ("predict rows.csv", 2, ("no such command 'predict'", "apply MODEL")),
+        ("report rows.csv", 2, ("no such command 'report'", "evaluate INPUT --report")),
+        ("compare rows.csv", 2, ("no such command 'compare'", "diff FIRST SECOND")),
+        ("plot calibration rows.csv",
+         2, ("no such command 'plot calibration'", "plot reliability INPUT")),
+        ("plot boundary rows.csv", 2, ("no such command 'plot boundary'", "plot heatmap INPUT")),
+        ("validate rows.parquet --score scor", 2, "did you mean 'score'"),
+        ("validate rows.parquet --features f_*", 2, "--features 'f_*' matches no column"),
+        ("validate rows.parquet -o reports/", 2, "one report"),
+        ("validate rows.parquet -o r.csv", 2, "the result is JSON"),
+        ("validate other.csv", 2, "no column to check"),
+        ("validate none.csv", 2, "no such file"),
+        ("calibrate rows.parquet --method platt --apply -", 2, "would mix with the model"),
+        ("calibrate rows.parquet --method platt --apply - --json -o m.json",
+         2, "would mix with the model"),
+        ("calibrate rows.parquet --method platt --apply x.csv -o out/", 2, "leave --apply out"),
+        ("calibrate rows.parquet --method platt --apply x.csv --partial -o x.state",
+         2, "leave --partial and --dask out"),
+        ("calibrate rows.parquet --method platt --apply x.csv --dask local",
+         2, "leave --partial and --dask out"),
+        ("calibrate rows.parquet --method platt --apply x.txt", 2, "x.txt"),
+        ("calibrate rows.parquet --method platt --apply nothing/x.csv", 2, "no such folder"),
+        ("calibrate rows.parquet --method platt --apply rows.parquet", 2, "would be written over"),
+        ("evaluate rows.parquet --report - -o metrics.json", 2, "--report"),
+        ("evaluate rows.parquet --report report.txt -o metrics.json", 2, "--report"),
+        ("evaluate rows.parquet --report no/such/report.html -o metrics.json", 2, "no such folder"),
+        ("evaluate rows.parquet --report report.html/ -o metrics.json", 2, "is a folder"),
         ("plot roc rows.parquet -o a.gif", 2, "a picture is .svg, .png or .pdf"),
         ("plot roc rows.parquet -o - --json", 2, "both write to standard output"),
         ("plot roc rows.parquet --json", 2, "--json needs -o FILE"),
@@ -325,10 +378,10 @@ def test_options_that_are_refused(
     ],
 )  # fmt: skip
 def test_refused_with_the_reason(
-    line: str, code: int, said: str, service: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    line: str, code: int, said: Said, service: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(service)
-    invoke(*line.split(" "), "-q").refused(code, said)
+    invoke(*line.split(" "), "-q").refused(code, *texts(said))
 
 
 @pytest.mark.parametrize(

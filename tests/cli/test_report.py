@@ -337,13 +337,6 @@ def test_the_page_says_which_differences_may_be_none(reported: Reported) -> None
     assert [word == "yes" for word in said] == open_to_none
 
 
-@pytest.mark.parametrize("output", ["-", "report.txt", "no/such/report.html", "report.html/"])
-def test_a_page_that_cannot_be_written_is_refused_before_any_work(
-    output: str, rows: Path, invoke: Invoke
-) -> None:
-    invoke("evaluate", rows, "--report", output, "-o metrics.json").refused(2)
-
-
 def test_every_metric_is_explained() -> None:
     names = {*registry.METRICS, *decisions.OF_DECISIONS, *MEASURES, *multiclass.METRICS}
     names |= {*OF_CELLS, *OF_VOTES}

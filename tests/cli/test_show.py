@@ -66,18 +66,6 @@ def test_json_is_the_model_whatever_its_layout(
     assert invoke("show", model).code == 0
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("--schema bondary", ("'bondary'", "boundary", "did you mean")),
-        ("", ("--schema",)),
-        ("model.json --schema boundary", ("--schema",)),
-    ],
-)
-def test_a_model_or_a_known_kind(given: str, words: tuple[str, ...], invoke: Invoke) -> None:
-    invoke("show", *given.split()).refused(2, *words)
-
-
 def _models() -> dict[str, Callable[[], ck.Model]]:
     rows = ck.simulate_posterior(1_800, seed=3).with_columns(
         country=pl.Series([f"country_{place}" for place in range(10)] * 180),

@@ -276,23 +276,6 @@ def test_files_that_cannot_be_read_are_reported(invoke: Invoke) -> None:
     assert (again["check"], again["rows"]) == ("duplicates", 400)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("rows.csv --score scor", "did you mean 'score'"),
-        ("rows.csv --features f_*", "--features 'f_*' matches no column"),
-        ("rows.csv -o reports/", "one report"),
-        ("rows.csv -o r.csv", "the result is JSON"),
-        ("other.csv", "no column to check"),
-        ("none.csv", "no such file"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(words: str, message: str, invoke: Invoke) -> None:
-    write(good(20), "rows.csv")
-    write(pl.DataFrame({"a": [1], "b": [2]}), "other.csv")
-    invoke("validate", *words.split()).refused(2, message)
-
-
 #: Columns that no role can make anything of, and some that one can.
 ODD = {
     "null": [None] * 6,
