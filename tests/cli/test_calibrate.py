@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from calibkit.maps.methods import BEHIND, NONE_BEHIND
-from tests.cli.score_files import scores, simulate, write
+from tests.cli.score_files import merge_parts, scores, simulate, write
 from tests.conftest import ROOT, Invoke, make
 
 BETA = ("--method", "beta")
@@ -290,12 +290,8 @@ def test_folds_follow_a_column(column: str) -> None:
     assert seen["isotonic"] < 0.69 < unseen["isotonic"]
     assert apart["provenance"]["options"][column[2:]] == "unit"
     assert set(apart["columns"]) == {"score", "label"}  # apply reads no more
-    parts = []
-    for place, own in enumerate(pl.read_parquet(rows).iter_slices(1300)):
-        shard = write(own, f"part{place}.parquet")
-        state = shard.with_suffix(".state")
-        parts.append(make(state, "calibrate", shard, column, "unit", "--partial"))
-    merged = make("merged.json", "merge", *parts)
+    parts = pl.read_parquet(rows).iter_slices(1300)
+    merged = merge_parts("merged.json", parts, "calibrate", column, "unit")
     assert json.loads(merged.read_bytes()) == apart
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import calibkit as ck
 from tests.budgets import little_memory
-from tests.cli.score_files import simulate, write
+from tests.cli.score_files import merge_parts, simulate, write
 from tests.conftest import Invoke, make
 
 
@@ -122,14 +122,10 @@ def test_counts_by_hand_gates_and_the_table(invoke: Invoke) -> None:
 
 
 def test_the_same_from_states_little_memory_and_python(invoke: Invoke) -> None:
-    frame, merged = rows(1200), Path("merged.json")
+    frame = rows(1200)
     line = ["evaluate", write(frame, "rows.parquet"), "--threshold 0.50,.25 -q"]
     whole = invoke(*line, "-o m.json").result()
-    states = [Path(f"{number}.state") for number in range(3)]
-    for state, part in zip(states, frame.iter_slices(500), strict=True):
-        shard = write(part, "shard.parquet")
-        assert invoke("evaluate", shard, line[2], "--partial -o", state).code == 0
-    assert invoke("merge", *states, "-q -o", merged).result() == whole
+    merged = merge_parts("merged.json", frame.iter_slices(500), "evaluate", line[2])
     assert merged.read_bytes() == Path("m.json").read_bytes()
     metrics: Any = ck.evaluate(frame, threshold=["0.50", ".25"])
     assert metrics.as_dict() == whole

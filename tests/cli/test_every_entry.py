@@ -24,7 +24,7 @@ from calibkit.options.calibrate import CLASS_METHODS, SCORE_METHODS, MapOptions,
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import options_of
 from calibkit.registry.methods import KINDS, STATES
-from tests.cli.score_files import simulate, write
+from tests.cli.score_files import merge_parts, simulate, write
 from tests.compat.fits import FITS, rows, words
 from tests.conftest import Invoke, make
 
@@ -143,11 +143,7 @@ def goes_round(invoke: Invoke, scored: Path, options: list[str]) -> dict[str, An
     for language in ("sql", "python", "polars"):
         make(folder / f"{language}.txt", "export", model, "--to", language, "--check", scored)
     frame = pl.read_parquet(scored)
-    states = []
-    for place in range(2):
-        part = write(frame[place::2], folder / f"part_{place}.parquet")
-        states.append(make(part.with_suffix(".state"), "calibrate", part, *options, "--partial"))
-    merged = make(folder / "merged.json", "merge", *states)
+    merged = merge_parts("merged.json", (frame[::2], frame[1::2]), "calibrate", *options)
     assert merged.read_bytes() == model.read_bytes()
     return json.loads(model.read_bytes())
 

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy.special import expit, logit
 
-from tests.cli.score_files import write
+from tests.cli.score_files import merge_parts, write
 from tests.conftest import Invoke
 
 QUICK = "--features x,kind --max-depth 1 --min-leaf 100"
@@ -91,16 +91,13 @@ def test_what_is_chosen_is_shown_and_exported(partition: str, rows: Path, invoke
 )
 def test_weights_groups_and_times(more: str, rows: Path, invoke: Invoke) -> None:
     """The choice does not depend on the order of the rows, nor on how they are cut."""
-    path, merged = Path("m.json"), Path("merged.json")
+    path = Path("m.json")
     options = f"{QUICK} --shrinkage 50 {AUTO} {more}"
     first = invoke("hetcal", rows, options, "-o", path).result()["precalibrate"]
     judged = [one["method"] for one in first["candidates"] if "log_loss" in one]
     assert first["method"] in judged
-    frame, states = pl.read_parquet(rows).reverse(), [Path(f"{k}.state") for k in range(2)]
-    for place, state in enumerate(states):
-        part = write(frame[place::2], f"{place}.parquet")
-        invoke("hetcal", part, options, "--partial -o", state).succeeded()
-    assert invoke("merge", *states, "-o", merged).code == 0
+    frame = pl.read_parquet(rows).reverse()
+    merged = merge_parts("merged.json", (frame[::2], frame[1::2]), "hetcal", options)
     assert merged.read_bytes() == path.read_bytes()
 
 

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
+from tests.cli.score_files import merge_parts
 from tests.conftest import Invoke, Outcome
 
 FITS = {
@@ -87,15 +88,10 @@ def test_metrics_grids_and_states(rows: Path, invoke: Invoke) -> None:
     grid, other = (invoke("bin", *table, *output).result() for table in tables)
     assert grid.equals(other)
     frame = pl.read_parquet(rows / "percent.parquet")
-    states = [Path("0.state"), Path("1.state")]
-    options = FITS["exact"].removeprefix("boundary ")
-    for state, part in zip(states, (frame[:300], frame[300:]), strict=True):
-        part.write_parquet("part.parquet")
-        line = ("boundary", "part.parquet", options, "--scale percent --partial")
-        invoke(*line, "-o", state).succeeded()
-    invoke("merge", *states, "-o merged.json").succeeded()
+    line = (*FITS["exact"].split(" ", 1), "--scale percent")
+    merged = merge_parts("merged.json", (frame[:300], frame[300:]), *line)
     whole = model(invoke, "exact", "percent", rows).output
-    assert whole and Path("merged.json").read_bytes() == whole.read_bytes()
+    assert whole and merged.read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,7 +15,7 @@ from calibkit.files.sources import Source
 from calibkit.runtime.progress import listen, steps
 from calibkit_cli import console as progress
 from calibkit_cli.console import Console, ProgressLine, clear_line, end_lines
-from tests.conftest import clean_environment
+from tests.cli.test_formats import on_terminal
 
 
 class Terminal(io.StringIO):
@@ -139,18 +136,6 @@ def test_a_source_tells_of_its_windows() -> None:
 
 
 def test_a_short_run_on_a_terminal_shows_nothing() -> None:
-    rows, output = Path("rows.csv"), Path("v.json")
-    rows.write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
-    mine, theirs = pty.openpty()
-    subprocess.run(
-        [sys.executable, "-m", "calibkit_cli.main", "vad", str(rows), "-o", str(output)],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=clean_environment(),
-        check=True,
-    )
-    os.close(theirs)
-    said = os.read(mine, 10_000).decode()
-    os.close(mine)
-    assert "rows/s" not in said and "Model written" in said
+    Path("rows.csv").write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
+    code, said = on_terminal("vad", "rows.csv", "-o", "v.json")
+    assert code == 0 and "rows/s" not in said and "Model written" in said

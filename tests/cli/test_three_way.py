@@ -13,6 +13,7 @@ from calibkit.files.frames import open_frame
 from calibkit.methods.boundary.result.fit import fit_boundary
 from calibkit.methods.boundary.run import read_boundary_rows
 from calibkit.options.boundary import BoundaryOptions
+from tests.cli.score_files import merge_parts
 from tests.conftest import Invoke
 
 BOTH = "--precision 0.8 --recall 0.7"
@@ -53,16 +54,10 @@ def fit(
     return model, said, counts.row(0, named=True)
 
 
-def shards(rows: Path, invoke: Invoke, merged: Path, *words: object) -> Path:
-    """Return what a command says of the rows that is given them in two parts, merged in reverse."""
-    states = []
-    for k in range(2):
-        part, state = (merged.with_name(f"{k}.{suffix}") for suffix in ("parquet", "state"))
-        pl.read_parquet(rows)[k::2].write_parquet(part)
-        assert invoke(words[0], part, *words[1:], "--partial", "-o", state).code == 0
-        states.append(state)
-    assert invoke("merge", *reversed(states), "-o", merged).code == 0
-    return merged
+def shards(rows: Path, *line: object) -> bytes:
+    """Return what a command says of the rows that it is given in two parts."""
+    frame = pl.read_parquet(rows)
+    return merge_parts("merged.json", (frame[1::2], frame[::2]), *line).read_bytes()
 
 
 @pytest.mark.parametrize("method", ["auto", "exact", "st"])
@@ -158,8 +153,7 @@ def test_weights_shards_and_one_run(rows: Path, invoke: Invoke) -> None:
     words = "--precision 0.8 --review-capacity 100 --weight weight --method exact --folds 2"
     model, _, counted = fit(invoke, rows, words, weight="weight")
     assert counted["reviewed"] <= 100 and counted["precision"] >= 0.8
-    merged = shards(rows, invoke, Path("merged.json"), "boundary", words)
-    assert merged.read_bytes() == model.read_bytes()
+    assert shards(rows, "boundary", words) == model.read_bytes()
 
 
 def test_block_and_both_are_judged(rows: Path, invoke: Invoke) -> None:
@@ -174,9 +168,7 @@ def test_block_and_both_are_judged(rows: Path, invoke: Invoke) -> None:
     reach = fitted["selected"] + fitted["reviewed"]
     assert (block["precision"], block["selected"]) == (fitted["precision"], fitted["selected"])
     assert (both["recall"], both["selected"]) == (fitted["recall"], reach)
-    merged = Path("merged.json")
-    shards(rows, invoke, merged, "evaluate", "--no-intervals --boundary", model)
-    assert merged.read_bytes() == whole.read_bytes()
+    assert shards(rows, "evaluate", "--no-intervals --boundary", model) == whole.read_bytes()
 
 
 def test_selected_rows_are_those_that_do_not_pass(rows: Path, invoke: Invoke) -> None:
