@@ -228,8 +228,7 @@ def test_a_model_of_one_level_needs_no_uncertainty(
     model = fit(simulate(), "--method", "st")
     rows = applied(model, simulate(30).drop("uncertainty"))
     check(model, rows)
-    done = invoke("apply", model, "rows.parquet", "--uncertainty", "id")
-    done.refused(2, "--uncertainty")
+    invoke("apply", model, "rows.parquet", "--uncertainty", "id").refused(2, "--uncertainty")
     for given in ("--key score", "--seed 3"):
         invoke("apply", model, "rows.parquet", given).refused(2, "not stochastic")
 
@@ -273,8 +272,7 @@ def test_a_folder_of_outputs_never_replaces_an_input(fit: FitModel, invoke: Invo
     invoke("apply", model, path, "-o in").refused(2, str(path))
     assert path.read_bytes() == before
     write(simulate(30), "other/a.csv")
-    done = invoke("apply", model, path, "other/a.csv", "-o", "out/")
-    done.refused(2, "would both be written")
+    invoke("apply", model, path, "other/a.csv", "-o", "out/").refused(2, "would both be written")
 
 
 # Batches -------------------------------------------------------------------------------------

@@ -72,8 +72,7 @@ def test_what_is_refused(
     shards: str, invoke: Invoke, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for options in ("--partial -o x.state", "-o models/", "--test rows/day=1/rows.parquet"):
-        done = invoke("boundary", shards, "--precision 0.7 --dask", address, options)
-        done.refused(2, "--dask")
+        invoke("boundary", shards, "--precision 0.7 --dask", address, options).refused(2, "--dask")
     invoke("vad", "-", "--dask", address).refused(2, "standard input")
     invoke("vad", "missing/", "--dask", address).refused(2, "missing")
     monkeypatch.setitem(sys.modules, "distributed", None)

@@ -272,8 +272,7 @@ def test_outputs(good: Path, invoke: Invoke) -> None:
         done = invoke("evaluate", good, "--metrics auc,ece -o", Path(name))
         assert (done.code, done.stdout) == (0, b""), done.stderr
         assert b"auc" in Path(name).read_bytes()
-    piped = invoke("evaluate", good, "--metrics auc,ece -q")
-    assert piped.stdout == Path("m.json").read_bytes()
+    assert invoke("evaluate", good, "--metrics auc,ece -q").stdout == Path("m.json").read_bytes()
     assert invoke("evaluate", good, "-o m.parquet").code == 2
     other = write(rows(300), "b.csv")
     done = invoke("evaluate", good, other, "--metrics count -q -o", "out/")

@@ -161,8 +161,7 @@ def test_rater_weights_weigh_rows_in_the_squared_loss(
         for other in ("accuracy", "epistemic_loss", "disagreement_loss"):
             assert own[other] == plain["metrics"]["prob_*"]["all"][other]
     assert limits == pytest.approx(plain["intervals"]["prob_*"]["all"]["squared_loss"])
-    python = ck.evaluate(rows, counts="count_*", rater_weight="one")
-    assert python.metrics == found["metrics"]
+    assert ck.evaluate(rows, counts="count_*", rater_weight="one").metrics == found["metrics"]
 
 
 def test_the_interval_of_a_weighted_loss_is_that_of_replicates(

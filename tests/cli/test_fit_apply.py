@@ -40,8 +40,7 @@ def test_the_bytes_are_those_of_two_commands(
         make(folder / "beta.json", *words(FITS["beta"], folder, folder / "rows.csv"))
     line = words(FITS[name], folder, folder / f"rows.{suffix}")
     one = Path(f"one.{suffix}")
-    both = invoke(*line, "--apply", one, "-o one.json")
-    both.succeeded(f"300 rows written to {one}.")
+    invoke(*line, "--apply", one, "-o one.json").succeeded(f"300 rows written to {one}.")
     model = make("two.json", *line)
     null = ["--on-missing", "null"] if "drop" in line else []
     two = make(f"two.{suffix}", "apply", model, line[1], *null)

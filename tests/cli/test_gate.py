@@ -98,8 +98,7 @@ def test_files_that_cannot_be_read(save: Save, invoke: Invoke) -> None:
         code = 2 if content is None else 3
         if content is not None:
             bad.write_bytes(content)
-        done = invoke("gate", good, bad, "--fail-if auc<0.5")
-        done.refused(code, "Error: ", "bad.json")
+        invoke("gate", good, bad, "--fail-if auc<0.5").refused(code, "Error: ", "bad.json")
         invoke("diff", good, bad).refused(code)
 
 

@@ -406,8 +406,7 @@ def test_rows_that_cannot_be_used_are_refused_where_they_are(
         score=pl.when(pl.int_range(300) == 250).then(2.0).otherwise("score")
     )
     path, made = write(bad, tmp_path / "bad.parquet"), tmp_path / "bad.state"
-    done = invoke("hetcal", path, TREE, "--partial -o", made)
-    done.refused(3, "bad.parquet", "row 251")
+    invoke("hetcal", path, TREE, "--partial -o", made).refused(3, "bad.parquet", "row 251")
     # A shard may be of one class, all of them may not.
     write(pl.read_parquet("a.parquet").filter(label=0), path)
     state = make(made, "hetcal", path, TREE, "--partial")

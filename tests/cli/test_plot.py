@@ -143,7 +143,5 @@ def test_the_nights_of_a_watch(rows: Path, invoke: Invoke) -> None:
     again = Path("b.svg")  # from the table of its points
     assert invoke("plot", "watch", table, "-o", again).code == 0
     assert again.read_bytes() == picture.read_bytes()
-    said = invoke("plot", "watch", rows, "-o c.svg")
-    said.refused(2, "no column 'promise' for plot watch")
-    said = invoke("plot", "watch", states[0], states[0], "-o c.svg")
-    said.refused(3, "count twice")
+    invoke("plot", "watch", rows, "-o c.svg").refused(2, "no column 'promise' for plot watch")
+    invoke("plot", "watch", states[0], states[0], "-o c.svg").refused(3, "count twice")

@@ -270,8 +270,7 @@ def test_states_with_other_missing_values_do_not_merge(
     merged = invoke("merge", *states, "-o", tmp_path / "merged.json")
     merged.refused(3, "-999 in some, NA in others", "--null-values")
     if line[0] == "watch":  # nor does a night join those of a state
-        later = invoke(*named[:2], path, *named[2:], "--state", states[0])
-        later.refused(3, "--null-values")
+        invoke(*named[:2], path, *named[2:], "--state", states[0]).refused(3, "--null-values")
 
 
 def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke: Invoke) -> None:
