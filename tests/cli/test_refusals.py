@@ -372,7 +372,6 @@ def test_options_that_are_refused(
         ("calibrate rows.parquet texts.parquet", 3, "Error: texts.parquet: column"),
         ("calibrate texts.parquet rows.parquet", 3, "Error: rows.parquet: column"),
         ("hetcal rows.parquet --features ,", 2, "--features"),
-        ("diff - -", 2, "can be read once only"),
         ("boundary rows.parquet --precision 0.5 --compare --uncertainty-bins auto --dry-run",
          2, "one number of levels"),
     ],
