@@ -213,6 +213,7 @@ def test_options_that_are_refused(
     monkeypatch.chdir(service)
     done = invoke(command, "rows.parquet", *options.split(), "-q -o m.json")
     done.refused(2, *texts(OPTIONS[command][options]))
+    assert done.stdout == b""
 
 
 @pytest.mark.parametrize(
@@ -380,7 +381,9 @@ def test_refused_with_the_reason(
     line: str, code: int, said: Said, service: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(service)
-    invoke(*line.split(" "), "-q").refused(code, *texts(said))
+    done = invoke(*line.split(" "), "-q")
+    done.refused(code, *texts(said))
+    assert bool(done.stdout) == ("--json" in line)
 
 
 @pytest.mark.parametrize(
