@@ -194,6 +194,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.cast({"score": pl.String}).write_parquet(folder / "texts.parquet")
     (folder / "unnamed.csv").write_text("score,label,,\n0.5,1,2,3\n")
     (folder / "other.csv").write_text("a,b\n1,2\n")
+    (folder / "edges.json").write_text("[0.9, 2.5]")
+    (folder / "falling.json").write_text("[2, 1]")
     with contextlib.chdir(folder):
         for output, line in MADE.items():
             make(Path(output), *line.split())

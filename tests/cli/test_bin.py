@@ -189,8 +189,8 @@ def grid_file(invoke: Invoke) -> Path:
 
 
 def fit(invoke: Invoke, path: Path, *options: object) -> Outcome:
-    bound = () if {"--fpr", "--by"} & set(options) else ("--precision", "0.5")
-    return invoke("boundary", path, *bound, *options, "-o", path.with_suffix(".json"))
+    line = ("boundary", path, "--precision 0.5", *options)
+    return invoke(*line, "-o", path.with_suffix(".json"))
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -253,25 +253,6 @@ def test_a_grid_with_damaged_metadata_is_refused(grid_file: Path, invoke: Invoke
     metadata: Any = {**own, b"calibkit": b'{"columns": 3'}
     pq.write_table(table.replace_schema_metadata(metadata), grid_file)
     fit(invoke, grid_file).refused(3, "metadata entry 'calibkit' is damaged")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--weight w", "weighted already"),
-        ("--score other", "was made from"),
-        ("--score-bins 7", "the grid has 3"),
-        ("--uncertainty-bins 5", "the grid has 2"),
-        ("--uncertainty-bins auto --method exact", "leave --uncertainty-bins auto out"),
-        ("--by segment --recall 0.5", "lost its rows"),
-        ("--strategy equal-width", "--strategy"),
-        ("--order score-uncertainty", "--order"),
-    ],
-)
-def test_options_that_a_grid_cannot_follow(
-    options: str, said: str, grid_file: Path, invoke: Invoke
-) -> None:
-    fit(invoke, grid_file, *options.split()).refused(2, said)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
