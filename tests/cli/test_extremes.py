@@ -110,7 +110,7 @@ def test_counts_beyond_32_bits_are_counts(factor: float, whole: Path, tmp_path: 
     for weight in ("weight", f"times_{factor}"):
         options = ("--weight", weight, "--folds 0 --precision 0.75 --method exact")
         model = run("boundary", whole, *options, tmp_path / "b.json")
-        found.append((model, score_metrics(whole, weight, tmp_path)))
+        found.append((model, score_metrics(whole, weight)))
     (model, metrics), (large, scaled) = found
     assert large["score_thresholds"] == model["score_thresholds"]
     one, other = (part["fit"]["in_sample"] for part in (model, large))
@@ -122,8 +122,8 @@ def test_counts_beyond_32_bits_are_counts(factor: float, whole: Path, tmp_path: 
 
 
 @pytest.mark.parametrize("factor", [1e-200, 1e200])
-def test_tiny_and_huge_weights_give_the_ratios(factor: float, whole: Path, tmp_path: Path) -> None:
-    one, other = (score_metrics(whole, name, tmp_path) for name in ("weight", f"times_{factor}"))
+def test_tiny_and_huge_weights_give_the_ratios(factor: float, whole: Path) -> None:
+    one, other = (score_metrics(whole, name) for name in ("weight", f"times_{factor}"))
     for name in ("auc", "average_precision", "brier", "ece", "base_rate", "log_loss"):
         assert other[name] == pytest.approx(one[name], rel=1e-9), name
 
@@ -157,7 +157,7 @@ def test_a_column_of_one_value_by_weights_of_a_hundred_million(tmp_path: Path) -
     figures = figures["in_sample"]
     assert (figures["selected"], figures["true_positives"]) == (800_000_000, 300_000_000)
     assert figures["precision"] == 0.375
-    metrics = score_metrics(path, "w", tmp_path)
+    metrics = score_metrics(path, "w")
     assert (metrics["auc"], metrics["average_precision"], metrics["count"]) == (0.5, 0.375, 8e8)
     assert metrics["ece"] == pytest.approx(0.075, rel=1e-12)
     assert metrics["discrimination"] == 0.0
@@ -181,7 +181,7 @@ def test_counts_beyond_53_bits_keep_their_digits(tmp_path: Path) -> None:
     figures = model["fit"]["in_sample"]
     assert figures["selected"] == float(2**53 + 2**52 + 3)
     assert figures["false_positive_rate"] == pytest.approx(1 / 3, rel=1e-12)
-    metrics = score_metrics(path, "w", tmp_path)
+    metrics = score_metrics(path, "w")
     good = [Fraction(weight[place]) for place in (0, 2, 5)]
     area = (good[0] * 9 + good[1] * 6) / (sum(good) * 9)
     assert metrics["auc"] == pytest.approx(float(area), rel=1e-12)
@@ -238,7 +238,7 @@ def cut(rows: Rows) -> list[tuple[float, Fraction, Fraction]]:
     return found
 
 
-def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float], tmp_path: Path) -> None:
+def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float]) -> None:
     path, rows, tolerance = weighted
     cuts = cut(rows)
     _, good, bad = cuts[-1]
@@ -255,7 +255,7 @@ def test_metrics_of_mixed_weights(weighted: tuple[Path, Rows, float], tmp_path: 
         "average_precision": precision,
         "brier": sum(w * (Fraction(s) - y) ** 2 for s, y, w in rows) / (good + bad),
     }
-    metrics = score_metrics(path, "w", tmp_path)
+    metrics = score_metrics(path, "w")
     for name, exact in expected.items():
         assert metrics[name] == pytest.approx(float(exact), rel=tolerance), name
     clipped = [(min(max(s, 1e-15), 1 - 1e-15), y, float(w / (good + bad))) for s, y, w in rows]

@@ -160,25 +160,23 @@ def in_time(rows: pl.DataFrame, options: str, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize("count", [12, 40])
-def test_a_forest_of_a_few_rows_in_time_can_be_read(
-    count: int, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_forest_of_a_few_rows_in_time_can_be_read(count: int, invoke: Invoke) -> None:
     places = range(count)
     columns = {
         "score": [(place * 7 % count + 0.5) / count for place in places],
         "label": [int(place * 5 % 7 > 2) for place in places],
         "feature_x": [float(place * 11 % count) for place in places],
     }
-    in_time(pl.DataFrame(columns), "--partition forest", tmp_path, invoke)
+    in_time(pl.DataFrame(columns), "--partition forest", invoke)
 
 
 @pytest.mark.parametrize("partition", ["tree", "forest --trees 3", "boosted --trees 3", "auto"])
-def test_rows_without_weight_make_no_fold(partition: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_rows_without_weight_make_no_fold(partition: str, invoke: Invoke) -> None:
     random, weight = np.random.default_rng(0), (np.arange(600) >= 100).astype(int)
     score = random.random(600).round(3)
     label = (random.random(600) < score).astype(int)
     columns = {"score": score, "label": label, "feature_x": random.normal(size=600), "w": weight}
-    in_time(pl.DataFrame(columns), f"--weight w --partition {partition}", tmp_path, invoke)
+    in_time(pl.DataFrame(columns), f"--weight w --partition {partition}", invoke)
 
 
 @pytest.fixture

@@ -216,19 +216,17 @@ def weighed(frame: pl.DataFrame, invoke: Invoke, more: str) -> list[Any]:
     return [said["partition"], said["score_thresholds"], said["fit"]["in_sample"]]
 
 
-def test_a_weight_of_two_is_two_rows(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_weight_of_two_is_two_rows(invoke: Invoke) -> None:
     rows = frame(900, 2).with_columns(pl.Series("w", np.random.default_rng(3).integers(1, 4, 900)))
     nothing, bins = rows.with_columns(w=pl.lit(0, pl.Int64)), "--uncertainty-bins 3"
     copies = rows.select(pl.exclude("w").repeat_by("w").explode())
-    written = weighed(copies, tmp_path, invoke, bins)
+    written = weighed(copies, invoke, bins)
     for weighted in (rows, pl.concat([rows, nothing, nothing])):
-        assert weighed(weighted, tmp_path, invoke, f"{bins} --weight w") == written
+        assert weighed(weighted, invoke, f"{bins} --weight w") == written
 
 
-def test_sampling_weights_say_nothing_of_how_many_rows_there_are(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_sampling_weights_say_nothing_of_how_many_rows_there_are(invoke: Invoke) -> None:
     rows = frame(900, 2).with_columns(w=pl.Series(np.random.default_rng(3).integers(1, 4, 900)))
-    given = (tmp_path, invoke, "--weight w --weight-kind sampling")
+    given = (invoke, "--weight w --weight-kind sampling")
     cells, *_ = weighed(rows.with_columns(pl.col("w") * 1.0), *given)
     assert weighed(rows.with_columns(pl.col("w") * 0.01), *given)[0] == cells
