@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
 from pathlib import Path
@@ -81,12 +82,13 @@ def pytest_sessionfinish() -> None:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a command run within the test's process left."""
+    """What a command run within the test's process left, and whether it wrote to its folder or -o."""
 
     code: int
     stdout: bytes
     stderr: str
     output: Path | None = None
+    written: bool = False
 
     def result(self) -> Any:
         """Return what a command that must have succeeded wrote to its -o, or else printed as JSON."""
@@ -106,11 +108,12 @@ class Outcome:
             assert text in self.stderr, self
 
     def refused(self, code: int, *said: str) -> dict[str, Any]:
-        """See that the command failed with a code, says so much, and wrote no result.
+        """See that the command failed with a code, says so much, and wrote nothing.
 
         Return the error, as ``--json`` prints it, where that was given.
         """
         assert self.code == code, self
+        assert not self.written, self
         assert "Traceback" not in self.stderr
         error: dict[str, Any] = json.loads(self.stdout)["error"] if self.stdout else {"code": code}
         assert error["code"] == code
@@ -184,12 +187,22 @@ def every_role(rows: int, seed: int) -> pl.DataFrame:
     )
 
 
-def make(output: Path, *arguments: object) -> Path:
+def make(output: Path | str, *arguments: object) -> Path:
     """Run a command in this process for what many tests share: ``make(path, "bin", rows)``."""
     from calibkit_cli.main import run
 
     assert run([*words(arguments), "-q", "-o", str(output)]) == 0, arguments
-    return output
+    return Path(output)
+
+
+def stamps(output: Path | None) -> dict[Path, tuple[int, int]]:
+    """Return what changes as soon as an output, or a file of this folder, is written."""
+    found = {}
+    for place in (*Path().iterdir(), *filter(None, [output])):
+        with suppress(OSError):
+            seen = place.stat()
+            found[place] = seen.st_ino, 0 if place.is_dir() else seen.st_mtime_ns
+    return found
 
 
 @pytest.fixture
@@ -200,11 +213,13 @@ def invoke(capfdbinary: pytest.CaptureFixture[bytes]) -> Invoke:
     def call(*arguments: object) -> Outcome:
         capfdbinary.readouterr()
         line = words(arguments)
-        code = run(line)
-        captured = capfdbinary.readouterr()
         place = line.index("-o") + 1 if "-o" in line[:-1] else None
         output = Path(line[place]) if place and line[place] != "-" else None
-        return Outcome(code, captured.out, captured.err.decode(), output)
+        before = stamps(output)
+        code = run(line)
+        captured = capfdbinary.readouterr()
+        written = stamps(output) != before
+        return Outcome(code, captured.out, captured.err.decode(), output, written)
 
     return call
 

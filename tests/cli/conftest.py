@@ -24,6 +24,12 @@ COMMANDS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Begin each test in a folder of its own, where names of files are short."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture(scope="session")
 def _fitted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
@@ -187,6 +193,9 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Path:
     frame.select("score", "label").write_csv(folder / "bars.csv", separator="|")
     frame.cast({"score": pl.String}).write_parquet(folder / "texts.parquet")
     (folder / "unnamed.csv").write_text("score,label,,\n0.5,1,2,3\n")
+    (folder / "other.csv").write_text("a,b\n1,2\n")
+    (folder / "edges.json").write_text("[0.9, 2.5]")
+    (folder / "falling.json").write_text("[2, 1]")
     with contextlib.chdir(folder):
         for output, line in MADE.items():
             make(Path(output), *line.split())

@@ -10,12 +10,15 @@ import gzip
 import io
 import math
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+
+from tests.conftest import make
 
 Model = dict[str, Any]
 
@@ -55,11 +58,22 @@ def changed(frame: pl.DataFrame, **given: dict[int, Any]) -> pl.DataFrame:
     return frame
 
 
-def write(frame: pl.DataFrame, path: Path) -> Path:
+def write(frame: pl.DataFrame, path: Path | str) -> Path:
     """Write a frame in the format of the suffix, by polars and pyarrow alone."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(encode(frame, "".join(path.suffixes)))
     return path
+
+
+def merge_parts(output: Path | str, parts: Iterable[pl.DataFrame], *line: object) -> Path:
+    """Return what the states that a command makes of parts of the rows merge into."""
+    command, *options = line
+    states = [
+        make(f"part-{k}.state", command, write(part, f"part-{k}.parquet"), *options, "--partial")
+        for k, part in enumerate(parts)
+    ]
+    return make(output, "merge", *states)
 
 
 def encode(frame: pl.DataFrame, suffix: str) -> bytes:

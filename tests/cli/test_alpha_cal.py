@@ -21,12 +21,12 @@ def frame() -> pl.DataFrame:
 
 
 @pytest.fixture
-def votes(tmp_path: Path, frame: pl.DataFrame) -> Path:
-    return write(frame, tmp_path / "votes.parquet")
+def votes(frame: pl.DataFrame) -> Path:
+    return write(frame, "votes.parquet")
 
 
-def test_one_strength_for_all_rows(invoke: Invoke, votes: Path, tmp_path: Path) -> None:
-    out = tmp_path / "alpha.json"
+def test_one_strength_for_all_rows(invoke: Invoke, votes: Path) -> None:
+    out = Path("alpha.json")
     said = invoke("alpha-cal", votes, "-o", out)
     said.succeeded(f"Model written to {out}.")
     assert said.stdout == b"" and said.stderr.startswith("alpha0 = ")
@@ -38,14 +38,14 @@ def test_one_strength_for_all_rows(invoke: Invoke, votes: Path, tmp_path: Path) 
 
 
 def test_features_tell_epistemic_from_aleatoric_rows(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+    invoke: Invoke, votes: Path, frame: pl.DataFrame
 ) -> None:
-    out = tmp_path / "alpha.json"
+    out = Path("alpha.json")
     model = invoke("alpha-cal", votes, "--features", "feature_*", "-q", "-o", out).result()
     assert model["features"] == [f"feature_{kind}" for kind in range(10)]
     weights = np.array(model["weights"])
     assert weights[2:6].max() < weights[6:].min()
-    found = invoke("apply", out, votes, "-o", tmp_path / "out.parquet").result()
+    found = invoke("apply", out, votes, "-o out.parquet").result()
     added = ["alpha0", "disagreement", "disagreement_0", "disagreement_1"]
     assert found.columns == [*frame.columns, *added]
     features = frame.select("^feature_.*$").to_numpy()
@@ -60,14 +60,14 @@ def test_features_tell_epistemic_from_aleatoric_rows(
 
 @pytest.mark.parametrize(("features", "logit_map"), [("probs", "none"), ("sorted-probs", "matrix")])
 def test_own_features_after_a_map(
-    invoke: Invoke, votes: Path, tmp_path: Path, features: str, logit_map: str
+    invoke: Invoke, votes: Path, features: str, logit_map: str
 ) -> None:
     options = ["--features", features, "--map", logit_map, "--disagreement-map", "isotonic"]
-    fit = make(tmp_path / "alpha.json", "alpha-cal", votes, *options)
+    fit = make("alpha.json", "alpha-cal", votes, *options)
     model = json.loads(fit.read_bytes())
     assert model["features"] == features
     assert (model["logit_map"] is None) == (logit_map == "none")
-    found = pl.read_csv(make(tmp_path / "rows.csv", "apply", fit, votes, "--keep id"))
+    found = pl.read_csv(make("rows.csv", "apply", fit, votes, "--keep id"))
     assert ("calibrated_0" in found.columns) == (logit_map != "none")
     assert set(found["disagreement"]) <= set(model["disagreement_map"]["values"])
     assert model["fit"]["disagreement_loss"] <= model["fit"]["disagreement_loss_before"]
@@ -86,28 +86,28 @@ MAPS = ["calibrated_b", "calibrated_a"]
     ],
 )
 def test_columns_of_classes_stand_as_in_the_input(
-    line: str, added: list[str], invoke: Invoke, frame: pl.DataFrame, tmp_path: Path
+    line: str, added: list[str], invoke: Invoke, frame: pl.DataFrame
 ) -> None:
     names = {"prob_1": "prob_a", "prob_0": "prob_b", "count_1": "count_a", "count_0": "count_b"}
     unsorted = frame.rename(names).select("id", "prob_b", "prob_a", "count_a", "count_b")
-    rows = write(unsorted, tmp_path / "rows.csv")
-    ordered = write(unsorted.select("id", "prob_a", "prob_b"), tmp_path / "sorted.csv")
+    rows = write(unsorted, "rows.csv")
+    ordered = write(unsorted.select("id", "prob_a", "prob_b"), "sorted.csv")
     command, *options = line.split()
-    model = make(tmp_path / "m.json", command, rows, *options)
+    model = make("m.json", command, rows, *options)
     content = json.loads(model.read_bytes())
     assert (content["version"], content["classes"]) == (2, ["a", "b"])
 
     def applied(by: Path, to: Path, *more: object) -> pl.DataFrame:
-        return pl.read_csv(make(tmp_path / "out.csv", "apply", by, to, "--keep id", *more))
+        return pl.read_csv(make("out.csv", "apply", by, to, "--keep id", *more))
 
-    said = invoke("apply", model, rows, "--json -o", tmp_path / "out.csv")
+    said = invoke("apply", model, rows, "--json -o out.csv")
     assert json.loads(said.stdout)["columns_added"] == added
     found = applied(model, rows)
     assert found.columns == ["id", *added]
     mirrored = applied(model, ordered)
     assert mirrored.select(found.columns).equals(found)
     assert mirrored.columns != found.columns
-    bundle = make(tmp_path / "bundle.json", "bundle", model)
+    bundle = make("bundle.json", "bundle", model)
     assert applied(bundle, rows).columns == ["id", *added, "action"]
     assert applied(model, rows, "--column x").columns == ["id", "x", *added[1:]]
     # What 0.1 wrote: sorted, and the class probabilities in any case.
@@ -135,46 +135,19 @@ def every(value: object) -> dict[int, object]:
     ],
 )
 def test_bad_rows_are_refused(
-    changes: dict[str, Any],
-    words: str,
-    column: str,
-    row: int,
-    invoke: Invoke,
-    tmp_path: Path,
-    frame: pl.DataFrame,
+    changes: dict[str, Any], words: str, column: str, row: int, invoke: Invoke, frame: pl.DataFrame
 ) -> None:
-    path, out = write(changed(frame, **changes), tmp_path / "bad.parquet"), tmp_path / "alpha.json"
-    said = invoke("alpha-cal", path, "--features", "feature_*", "-o", out, "--json")
-    error = said.refused(3, words)
+    path = write(changed(frame, **changes), "bad.parquet")
+    error = invoke("alpha-cal", path, "--features feature_* -o m.json --json").refused(3, words)
     assert (error["column"], error["first_rows"][0]) == (column, row)
-    assert not out.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ("--probs q_*", "matches no column"),
-        ("--probs prob_*,count_*", "one pattern"),
-        ("--probs prob_0", "do not pair"),
-        ("--counts feature_*", "do not pair"),
-        ("--features nothing_*", "matches no column"),
-        ("--features probs,feature_1", "stands alone"),
-        ("--regularization=-1", "at least 0"),
-        ("--map-regularization 1,2,3", "INTERCEPT"),
-        ("--map-regularization 1", "--map vector and matrix"),
-        ("--scale raw", "--scale raw"),
-    ],
-)
-def test_bad_options_are_refused(invoke: Invoke, votes: Path, options: str, words: str) -> None:
-    invoke("alpha-cal", votes, options).refused(2, words)
 
 
 def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
-    invoke: Invoke, votes: Path, frame: pl.DataFrame, tmp_path: Path
+    invoke: Invoke, votes: Path, frame: pl.DataFrame
 ) -> None:
-    model, out = make(tmp_path / "alpha.json", "alpha-cal", votes), tmp_path / "x.csv"
-    other = write(frame.rename({"prob_0": "q_0", "prob_1": "q_1"}), tmp_path / "other.parquet")
-    missing = write(changed(frame, prob_0={2: None}), tmp_path / "missing.parquet")
+    model, out = make("alpha.json", "alpha-cal", votes), Path("x.csv")
+    other = write(frame.rename({"prob_0": "q_0", "prob_1": "q_1"}), "other.parquet")
+    missing = write(changed(frame, prob_0={2: None}), "missing.parquet")
     for rows, options, code in (
         (other, "", 2),
         (other, "--probs q_*", 0),
@@ -187,10 +160,10 @@ def test_a_model_is_applied_to_other_columns_and_refuses_other_classes(
     assert pl.read_csv(out)["alpha0"].null_count() == 1
 
 
-def test_simulated_raters(invoke: Invoke, tmp_path: Path) -> None:
+def test_simulated_raters(invoke: Invoke) -> None:
     said = invoke("simulate", "raters", "--rows", "5", "--raters", "2")
     assert said.stdout.decode().splitlines()[0] == "id,prob_0,prob_1,count_0,count_1"
-    out = tmp_path / "modes.parquet"
+    out = Path("modes.parquet")
     options = ["--design", "modes", "--keep", "mode,count_*", "--rows", "100", "-o", out]
     said = invoke("simulate", "raters", *options, "--json")
     assert json.loads(said.stdout)["columns_added"] == ["count_0", "count_1", "mode"]
@@ -224,19 +197,18 @@ def repeated(rows: int = 300) -> pl.DataFrame:
 
 
 @pytest.fixture
-def little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let 40 rows fit into ``--memory 1MB``, in a folder with many more."""
     monkeypatch.setattr("calibkit.runtime.memory._FEWEST_ROWS", 40)
     monkeypatch.setattr("calibkit.runtime.memory.FEWEST_ENTRIES", 40)
-    monkeypatch.chdir(tmp_path)
-    write(repeated(), Path("all.parquet"))
+    write(repeated(), "all.parquet")
 
 
-def test_folds_are_those_of_a_seed_and_equal_rows_are_dealt_apart(tmp_path: Path) -> None:
+def test_folds_are_those_of_a_seed_and_equal_rows_are_dealt_apart() -> None:
     same = pl.concat([repeated()[:1]] * 90).with_columns(count_0=2, count_1=1, count_2=0)
-    rows = write(same, tmp_path / "same.parquet")
+    rows = write(same, "same.parquet")
     for seed in (0, 1):
-        fit = make(tmp_path / "m.json", "calibrate", rows, VOTES, "--method vector --seed", seed)
+        fit = make("m.json", "calibrate", rows, VOTES, "--method vector --seed", seed)
         # (1, 1) of one fold
         assert json.loads(fit.read_bytes())["regularization"] == [0.01, 0.0]
 
@@ -245,8 +217,8 @@ def test_folds_are_those_of_a_seed_and_equal_rows_are_dealt_apart(tmp_path: Path
 def test_values_that_offend_are_counted_over_all_rows(invoke: Invoke) -> None:
     odd = pl.DataFrame({"lists": [[0.4, 0.6]], "votes": [[1, 1]]})
     usual = pl.DataFrame({"lists": [[0.2, 0.3, 0.5]], "votes": [[1, 0, 1]]})
-    write(pl.concat([*[usual] * 70, *[odd] * 90]), Path("odd.parquet"))
-    write(repeated().with_columns(x_a=pl.lit(float("inf"))), Path("infinite.parquet"))
+    write(pl.concat([*[usual] * 70, *[odd] * 90]), "odd.parquet")
+    write(repeated().with_columns(x_a=pl.lit(float("inf"))), "infinite.parquet")
     for file, options, told in (
         ("odd.parquet", "--probs lists --counts votes", "'lists': a list that is not of length 3"),
         ("infinite.parquet", OF_FEATURES, "column 'x_a': infinite"),
@@ -262,7 +234,7 @@ def test_values_that_offend_are_counted_over_all_rows(invoke: Invoke) -> None:
 @pytest.mark.usefixtures("little_room")
 def test_what_a_label_means_does_not_depend_on_the_rows_beside_it(invoke: Invoke) -> None:
     names = {"prob_0": "prob_1", "prob_1": "prob_2", "prob_2": "prob_3"}
-    write(repeated().drop_nulls().rename(names).sort("label"), Path("sorted.parquet"))
+    write(repeated().drop_nulls().rename(names).sort("label"), "sorted.parquet")
     done = invoke("calibrate", "sorted.parquet", LABEL, "--memory 1MB -o m.json")
     # 0 to 2, but classes 1 to 3: indices are taken where no name is one
     done.refused(3, "a label that is no class", "the classes are '1', '2', '3'")
@@ -271,12 +243,12 @@ def test_what_a_label_means_does_not_depend_on_the_rows_beside_it(invoke: Invoke
 @pytest.mark.usefixtures("little_room")
 def test_rows_without_votes_are_left_out_and_counted(invoke: Invoke) -> None:
     none, tight = repeated().with_columns(pl.col("^count_.$") * 0), "--memory 1MB -q -o m.json"
-    done = invoke("alpha-cal", write(none, Path("none.parquet")), VOTES, tight)
+    done = invoke("alpha-cal", write(none, "none.parquet"), VOTES, tight)
     said = "without a vote left out; name the columns of votes by --counts"
     done.refused(3, "no row is left to fit on", said)
-    null = write(none.with_columns(prob_1=None), Path("null.parquet"))
+    null = write(none.with_columns(prob_1=None), "null.parquet")
     invoke("alpha-cal", null, VOTES, tight).refused(3, "all 300 rows lack a value")
-    some = write(pl.concat([repeated(), none]), Path("some.parquet"))
+    some = write(pl.concat([repeated(), none]), "some.parquet")
     whole = repeated().drop_nulls()
     empty = whole.filter(pl.sum_horizontal("^count_.$") == 0).height
     known = invoke("alpha-cal", "all.parquet", VOTES, "-o", "known.json")
@@ -288,7 +260,7 @@ def test_rows_without_votes_are_left_out_and_counted(invoke: Invoke) -> None:
 
 @pytest.mark.usefixtures("little_room")
 def test_rows_of_one_vote_have_no_map_of_disagreements(invoke: Invoke) -> None:
-    write(repeated().with_columns(count_0=1, count_1=0, count_2=0), Path("single.parquet"))
-    done = invoke("alpha-cal", "single.parquet", OF_FEATURES, "--memory 1MB -o", Path("m.json"))
+    write(repeated().with_columns(count_0=1, count_1=0, count_2=0), "single.parquet")
+    done = invoke("alpha-cal", "single.parquet", OF_FEATURES, "--memory 1MB -o m.json")
     done.succeeded("no row has two votes")
     assert done.result()["disagreement_map"] is None

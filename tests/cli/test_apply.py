@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 from calibkit.apply import apply as applying
 from calibkit.files import sinks
 from tests.cli.score_files import decisions, margins, simulate, write
+from tests.compat.fits import FITS, ROWS, rows, words
 from tests.conftest import Invoke, make
 
 Applied = Callable[..., pl.DataFrame]
@@ -22,10 +24,10 @@ FitModel = Callable[..., Path]
 
 
 @pytest.fixture
-def fit(tmp_path: Path) -> FitModel:
+def fit() -> FitModel:
     def call(frame: pl.DataFrame, *options: object) -> Path:
-        path, given = write(frame, tmp_path / "fit.parquet"), "--precision 0.75 --method exact"
-        return make(tmp_path / "model.json", "boundary", path, given, "--folds 0", *options)
+        path, given = write(frame, "fit.parquet"), "--precision 0.75 --method exact"
+        return make("model.json", "boundary", path, given, "--folds 0", *options)
 
     return call
 
@@ -199,46 +201,44 @@ def test_column_renames_the_decision(fit: FitModel, applied: Applied) -> None:
 
 
 def test_reruns_replace_their_columns_on_request(
-    tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke
+    fit: FitModel, applied: Applied, invoke: Invoke
 ) -> None:
     model = fit(simulate())
     once = applied(model, simulate(30))
     old = once.with_columns(decision=pl.lit("old"), margin=pl.lit(7.0))
-    invoke("apply", model, write(old, tmp_path / "old.parquet")).refused(2, "--overwrite-columns")
+    invoke("apply", model, write(old, "old.parquet")).refused(2, "--overwrite-columns")
     again = applied(model, old, "--overwrite-columns")
     assert again.sort("id").select(once.columns).equals(once)
     assert applied(model, old, "--keep", "id").equals(once.select("id", "decision", "margin"))
 
 
-def test_columns_elsewhere(tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke) -> None:
+def test_columns_elsewhere(fit: FitModel, applied: Applied, invoke: Invoke) -> None:
     model, frame = fit(simulate()), simulate(30)
     moved = frame.rename({"score": "p", "uncertainty": "spread"})
     names = ["--score", "p", "--uncertainty", "spread"]
     assert applied(model, moved, *names)["decision"].equals(applied(model, frame)["decision"])
-    path = write(moved, tmp_path / "m.csv")
+    path = write(moved, "m.csv")
     lacking = invoke("apply", model, path, "--json", "-o", "x.csv")
     assert lacking.refused(2)["column"] == "score"
-    kept = invoke("apply", model, write(frame, tmp_path / "a.csv"), "--keep", "scre")
+    kept = invoke("apply", model, write(frame, "a.csv"), "--keep", "scre")
     kept.refused(2, "did you mean 'score'")
 
 
 def test_a_model_of_one_level_needs_no_uncertainty(
-    tmp_path: Path, fit: FitModel, applied: Applied, invoke: Invoke
+    fit: FitModel, applied: Applied, invoke: Invoke
 ) -> None:
     model = fit(simulate(), "--method", "st")
     rows = applied(model, simulate(30).drop("uncertainty"))
     check(model, rows)
-    done = invoke("apply", model, tmp_path / "rows.parquet", "--uncertainty", "id")
-    done.refused(2, "--uncertainty")
+    invoke("apply", model, "rows.parquet", "--uncertainty", "id").refused(2, "--uncertainty")
     for given in ("--key score", "--seed 3"):
-        invoke("apply", model, tmp_path / "rows.parquet", given).refused(2, "not stochastic")
+        invoke("apply", model, "rows.parquet", given).refused(2, "not stochastic")
 
 
-def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
+def test_inputs_in_turn(fit: FitModel, invoke: Invoke) -> None:
     model, frame = fit(simulate()), simulate(90, seed=6)
-    parts = [write(frame[k::3], tmp_path / f"{k}.csv") for k in range(3)]
-    out = tmp_path / "out.parquet"
-    rows = invoke("apply", model, *reversed(parts), "-o", out).result()
+    parts = [write(frame[k::3], f"{k}.csv") for k in range(3)]
+    rows = invoke("apply", model, *reversed(parts), "-o out.parquet").result()
     assert rows["id"].to_list() == [*range(2, 90, 3), *range(1, 90, 3), *range(0, 90, 3)]
     check(model, rows)
 
@@ -246,12 +246,12 @@ def test_inputs_in_turn(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
 # Outputs and summaries -----------------------------------------------------------------------
 
 
-def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke) -> None:
-    model, out = fit(simulate()), tmp_path / "out"
+def test_one_output_for_each_input(fit: FitModel, invoke: Invoke) -> None:
+    model, out = fit(simulate()), Path("out")
     frame = simulate(90, seed=6).with_columns(score=pl.when(pl.col("id") != 4).then("score"))
     for day in (1, 2):
-        write(frame[day::3], tmp_path / "in" / f"day={day}" / "scores.csv")
-    line = ["apply", model, tmp_path / "in", "--on-missing", "null", "-o"]
+        write(frame[day::3], Path("in") / f"day={day}" / "scores.csv")
+    line = ["apply", model, "in", "--on-missing", "null", "-o"]
     done = invoke(*line, f"{out}/", "--json")
     assert done.code == 0, done.stderr
     said = json.loads(done.stdout)
@@ -264,20 +264,17 @@ def test_one_output_for_each_input(tmp_path: Path, fit: FitModel, invoke: Invoke
         assert rows["id"].to_list() == list(range(day, 90, 3))
         check(model, rows.drop_nulls("score"))
     assert len(list(out.rglob("*.*"))) == 2
-    assert invoke(*line, f"{tmp_path}/other/", "--output-format", "parquet").code == 0
-    assert (tmp_path / "other" / "day=1" / "scores.parquet").exists()
+    assert invoke(*line, "other/", "--output-format", "parquet").code == 0
+    assert Path("other/day=1/scores.parquet").exists()
 
 
-def test_a_folder_of_outputs_never_replaces_an_input(
-    tmp_path: Path, fit: FitModel, invoke: Invoke
-) -> None:
-    model, path = fit(simulate()), write(simulate(30), tmp_path / "in" / "a.csv")
+def test_a_folder_of_outputs_never_replaces_an_input(fit: FitModel, invoke: Invoke) -> None:
+    model, path = fit(simulate()), write(simulate(30), "in/a.csv")
     before = path.read_bytes()
-    invoke("apply", model, path, "-o", tmp_path / "in").refused(2, str(path))
+    invoke("apply", model, path, "-o in").refused(2, str(path))
     assert path.read_bytes() == before
-    write(simulate(30), tmp_path / "other" / "a.csv")
-    done = invoke("apply", model, path, tmp_path / "other" / "a.csv", "-o", f"{tmp_path}/out/")
-    done.refused(2, "would both be written")
+    write(simulate(30), "other/a.csv")
+    invoke("apply", model, path, "other/a.csv", "-o", "out/").refused(2, "would both be written")
 
 
 # Batches -------------------------------------------------------------------------------------
@@ -291,31 +288,123 @@ def small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "csv.gz", "ndjson", "arrow"])
 def test_the_same_file_for_any_budget(
-    suffix: str, tmp_path: Path, fit: FitModel, invoke: Invoke, small_groups: None
+    suffix: str, fit: FitModel, invoke: Invoke, small_groups: None
 ) -> None:
     frame = simulate(5000)
-    rows, output = write(frame, tmp_path / f"rows.{suffix}"), tmp_path / f"out.{suffix}"
+    rows, output = write(frame, f"rows.{suffix}"), Path(f"out.{suffix}")
     line, written = ["apply", fit(frame), rows, "-q"], []
     for options in ([], ["--memory", "1MB"], ["--memory", "1MB", "--threads", 1]):
         done = invoke(*line, *options, "-o", output)
         assert (done.code, done.stdout, done.stderr) == (0, b"", "")
         written.append(output.read_bytes())
     assert written[0] == written[1] == written[2]
-    assert not list(tmp_path.glob(".*"))
+    assert not list(Path().glob(".*"))
     if suffix == "csv":
         assert written[0].count(b"\n") == 5001
         assert invoke(*line, "--memory", "1MB").stdout == written[0]
 
 
 def test_nothing_is_left_where_a_late_row_is_bad(
-    tmp_path: Path, fit: FitModel, invoke: Invoke, small_groups: None
+    fit: FitModel, invoke: Invoke, small_groups: None
 ) -> None:
     frame = simulate(5000)
     bad = frame.with_columns(score=pl.when(pl.col("id") < 4990).then("score"))
-    rows, output = write(bad, tmp_path / "rows.parquet"), tmp_path / "out.parquet"
-    line = ["apply", fit(frame), rows, "--memory", "1MB", "-o", output]
+    rows = write(bad, "rows.parquet")
+    line = ["apply", fit(frame), rows, "--memory", "1MB", "-o out.parquet"]
     invoke(*line).refused(3, "in 10 rows (first: rows 4991, 4992")
     line += ["--on-missing", "null"]
     invoke(*line, "--max-missing", "0.001").refused(3, "10 of 5000 rows lack a value")
     invoke(*line, "--warnings", "error").refused(3)
-    assert not output.exists() and not list(tmp_path.glob(".*"))
+
+
+#: A fit of each command, and those that read columns in a way of their own.
+NAMES = [
+    *("exact", "by", "time", "weights", "three-way", "beta", "map chosen in time", "map by"),
+    *("votes, vector", "classes, matrix", "tree", "tree in time", "boosted", "vad", "tandem"),
+    *("alpha", "alpha of features"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("rows")
+    for name in (ROWS, "rows.csv", "rows.parquet"):
+        write(rows(300), found / name)
+    return found
+
+
+@pytest.mark.few(9)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_bytes_are_those_of_two_commands(
+    name: str, suffix: str, folder: Path, invoke: Invoke
+) -> None:
+    if name == "tandem" and not (folder / "beta.json").exists():
+        make(folder / "beta.json", *words(FITS["beta"], folder, folder / "rows.csv"))
+    line = words(FITS[name], folder, folder / f"rows.{suffix}")
+    one = Path(f"one.{suffix}")
+    invoke(*line, "--apply", one, "-o one.json").succeeded(f"300 rows written to {one}.")
+    model = make("two.json", *line)
+    null = ["--on-missing", "null"] if "drop" in line else []
+    two = make(f"two.{suffix}", "apply", model, line[1], *null)
+    assert Path("one.json").read_bytes() == model.read_bytes()
+    assert one.read_bytes() == two.read_bytes()
+
+
+@pytest.mark.parametrize("given", ["rows.csv", "-"])
+@pytest.mark.parametrize(
+    "line", ["calibrate --method platt -o m.json --apply", "bin --add-level -o"]
+)
+def test_text_that_is_not_read_stays_as_it_is_written(
+    line: str, given: str, tmp_path: Path, command: Callable[..., CompletedProcess[bytes]]
+) -> None:
+    text = "id,Score,label,amount\n" + "007,0.8,1,1.50\n008,0.25,0,NA\n" * 20
+    (tmp_path / "rows.csv").write_text(text)
+    name, *more = line.split()
+    done = command(name, given, *more, "out.csv", input=text.encode(), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    first, second = (tmp_path / "out.csv").read_text().splitlines()[1:3]
+    assert first.startswith("007,0.8,1,1.50,") and second.startswith("008,0.25,0,NA,")
+
+
+def test_rows_that_the_fit_left_out_have_null(invoke: Invoke) -> None:
+    frame = rows(60).with_columns(score=pl.Series([None, *[0.1, 0.4, 0.8] * 20][:60]))
+    source, out = write(frame, "rows.parquet"), Path("out.parquet")
+    fit = ["calibrate", source, "--method platt -q --apply", out, "-o m.json"]
+    invoke(*fit).refused(3)
+    done = invoke(*fit, "--on-missing", "drop")
+    done.succeeded("1 of 60 rows lack a value: null in the added columns")
+    assert pl.read_parquet(out)["calibrated"].is_null().arg_true().to_list() == [0]
+
+
+def test_rows_go_to_pipes_and_folders(
+    folder: Path, invoke: Invoke, command: Callable[..., CompletedProcess[bytes]]
+) -> None:
+    fit, source = ("calibrate", "--method", "platt", "-q"), folder / "rows.csv"
+    model = Path("m.json")
+    piped = command(*fit, "-", "--apply", "-", "-o", model, input=source.read_bytes())
+    assert piped.returncode == 0, piped.stderr
+    applied = invoke("apply", model, source, "-o", "-")
+    assert piped.stdout == applied.stdout
+    two = (source, folder / "rows.parquet")
+    shown = invoke(*fit, *two, "--apply", "out/", "--json")
+    assert json.loads(shown.stdout)["kind"] == "calibrator"
+    Path("again.json").write_bytes(shown.stdout)
+    invoke("apply", "again.json", *two, "-q", "-o", "again/")
+    for name in ("rows.csv", "rows.parquet"):
+        assert (Path("out") / name).read_bytes() == (Path("again") / name).read_bytes()
+    plan = invoke(*fit, source, "--apply x.csv", "--dry-run")
+    assert "Would apply the model, and write the rows to" in plan.stdout.decode()
+    assert not Path("x.csv").exists()
+
+
+def test_a_boundary_that_draws_needs_a_key(folder: Path, invoke: Invoke) -> None:
+    fit = ["boundary", folder / "rows.csv", "--precision", "0.6", "--apply", "x.csv"]
+    invoke(*fit, "--method=stochastic").refused(2, "--key")
+    invoke(*fit, "--compare").refused(2, "leave --apply out")
+
+
+def test_a_column_that_is_there_is_not_replaced(invoke: Invoke) -> None:
+    write(rows(60).with_columns(calibrated=0.5), "rows.csv")
+    line = ("calibrate", "rows.csv", "--method platt --apply x.csv --score score_1 -o m.json")
+    invoke(*line).refused(2, "options of `calibkit apply`")

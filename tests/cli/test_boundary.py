@@ -21,11 +21,11 @@ GRIDS = ["p06_boundary_600", "p07_boundary_ties_empty_bins", "p09_boundary_5000"
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+def fit(invoke: Invoke) -> Fit:
     """Fit and return the model; an infeasible bound returns an empty dictionary."""
 
     def call(path: Path, *options: object) -> Model:
-        output = tmp_path / "fitted.json"
+        output = Path("fitted.json")
         output.unlink(missing_ok=True)
         given = ["--method", "exact", *options, "--folds", 0]
         done = invoke("boundary", path, *given, "-q", "-o", output)
@@ -133,11 +133,9 @@ def test_golden_mist_on_raw_scores(fit: Fit) -> None:
     "options",
     ["--method auto", "--method exact --score-bins 6", "--score-bins 6 --order score-uncertainty"],
 )
-def test_every_point_of_a_frontier_is_reached_by_its_boundary(
-    tmp_path: Path, options: str, fit: Fit
-) -> None:
-    frame, table = simulate(300).with_columns(pl.col("score").round(2)), tmp_path / "f.csv"
-    path = write(frame, tmp_path / "a.csv")
+def test_every_point_of_a_frontier_is_reached_by_its_boundary(options: str, fit: Fit) -> None:
+    frame, table = simulate(300).with_columns(pl.col("score").round(2)), Path("f.csv")
+    path = write(frame, "a.csv")
     bins = ["--precision 0.5 --uncertainty-bins 2", options, "--frontier", table]
     model = fit(path, *bins)
     points = pl.read_csv(table)
@@ -149,13 +147,11 @@ def test_every_point_of_a_frontier_is_reached_by_its_boundary(
             assert reached[figure] == point[figure]
 
 
-def test_weights_that_are_no_binary_fractions_are_said_to_be_rounded(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_weights_that_are_no_binary_fractions_are_said_to_be_rounded(invoke: Invoke) -> None:
     frame = simulate().with_columns(weight=pl.col("weight") / 10)
-    path, out = write(frame, tmp_path / "a.csv"), tmp_path / "b.json"
+    path = write(frame, "a.csv")
     options = "--precision 0.75 --weight weight --warnings error"  # for it is said, but no warning
-    done = invoke("boundary", path, options, "-o", out)
+    done = invoke("boundary", path, options, "-o b.json")
     done.succeeded("rounded")
     model = done.result()
     assert model["fit"]["exact_arithmetic"] is False
@@ -165,25 +161,23 @@ def test_weights_that_are_no_binary_fractions_are_said_to_be_rounded(
     assert again["precision"] >= 0.75
 
 
-def test_bounds_are_compared_exactly(tmp_path: Path, fit: Fit) -> None:
+def test_bounds_are_compared_exactly(fit: Fit) -> None:
     """7 of 100 is 0.07, and 0.07 * 100 is 7.000000000000001 in binary."""
     frame = pl.DataFrame({"score": [0.5] * 100, "label": [1] * 7 + [0] * 93})
-    path = write(frame, tmp_path / "a.csv")
+    path = write(frame, "a.csv")
     assert totals(fit(path, "--precision", "0.07")) == [7, 100]
     assert fit(path, "--precision", "0.070000001") == {}
     third = pl.DataFrame({"score": [0.5] * 3, "label": [1, 0, 0]})
-    assert totals(fit(write(third, tmp_path / "b.csv"), "--precision", "0.333333333")) == [1, 3]
-    assert fit(tmp_path / "b.csv", "--precision", "0.333333334") == {}
+    assert totals(fit(write(third, "b.csv"), "--precision", "0.333333333")) == [1, 3]
+    assert fit(Path("b.csv"), "--precision", "0.333333334") == {}
 
 
 @pytest.mark.parametrize("data", ["criteo_tau3", "bank_tau5", "creditcard"])
-def test_figures_of_real_files(
-    tmp_path: Path, data: str, invoke: Invoke, real_data: Callable[[str], Path]
-) -> None:
+def test_figures_of_real_files(data: str, invoke: Invoke, real_data: Callable[[str], Path]) -> None:
     calib, test = (real_data(data) / f"{name}.parquet" for name in ("calib", "test"))
     columns = ["score", "uncertainty", "label"]
     fitted, judged = (pl.read_parquet(path, columns=columns) for path in (calib, test))
-    goal = ["--precision 0.6 --uncertainty-bins 4 -q --test", test, "-o", tmp_path / "b.json"]
+    goal = ["--precision 0.6 --uncertainty-bins 4 -q --test", test, "-o", Path("b.json")]
     for method in ("exact", "mist"):
         model = invoke("boundary", calib, *goal, "--method", method).result()
         check_counts(model, fitted)
@@ -192,9 +186,9 @@ def test_figures_of_real_files(
         assert model["fit"]["test"] == {**again, **sizes, "objective_value": again["recall"]}
 
 
-def test_the_fields_of_a_model(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_fields_of_a_model(invoke: Invoke) -> None:
     frame = simulate()
-    path, out = write(frame, tmp_path / "a.parquet"), tmp_path / "b.json"
+    path, out = write(frame, "a.parquet"), Path("b.json")
     tags = ["--tag", "owner=risk", "--tag", "run=a=b"]
     goal = ["--precision 0.75 --method exact --seed 3 --provenance names", *tags]
     model = invoke("boundary", path, *goal, "--test", path, "-o", out).result()
@@ -219,8 +213,8 @@ def test_the_fields_of_a_model(tmp_path: Path, invoke: Invoke) -> None:
     assert str(out) not in out.read_text()
 
 
-def test_without_uncertainties_there_is_one_level(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(simulate().drop("uncertainty"), tmp_path / "a.csv")
+def test_without_uncertainties_there_is_one_level(invoke: Invoke) -> None:
+    path = write(simulate().drop("uncertainty"), "a.csv")
     done = invoke("boundary", path, "--precision", "0.75", "--json")
     assert "K = 1" in done.stderr
     model = json.loads(done.stdout)
@@ -237,22 +231,20 @@ def test_without_uncertainties_there_is_one_level(tmp_path: Path, invoke: Invoke
     ],
     ids=str,
 )
-def test_kinds_of_labels(
-    tmp_path: Path, labels: list[Any], options: list[str], suffix: str, fit: Fit
-) -> None:
+def test_kinds_of_labels(labels: list[Any], options: list[str], suffix: str, fit: Fit) -> None:
     frame = simulate(200)
-    plain = fit(write(frame, tmp_path / "a.csv"), "--precision", "0.75")
+    plain = fit(write(frame, "a.csv"), "--precision", "0.75")
     values = pl.Series("label", [labels[1 - y] for y in frame["label"]])
-    path = write(frame.with_columns(values), tmp_path / f"b{suffix}")
+    path = write(frame.with_columns(values), f"b{suffix}")
     model = fit(path, "--precision", "0.75", *options)
     assert model["fit"] == plain["fit"]
     assert model["provenance"]["data_hash"] == plain["provenance"]["data_hash"]
     assert model["columns"]["label"].get("positive") == (options[-1] if options else None)
 
 
-def test_the_first_line_says_what_to_expect(tmp_path: Path, invoke: Invoke) -> None:
-    path, out = write(simulate(), tmp_path / "a.csv"), tmp_path / "b.json"
-    start = ["boundary", path, "--precision", "0.75", "-o", out]
+def test_the_first_line_says_what_to_expect(invoke: Invoke) -> None:
+    path = write(simulate(), "a.csv")
+    start = ["boundary", path, "--precision", "0.75", "-o b.json"]
     done = invoke(*start)
     checked = done.result()["fit"]["cross_validated"]
     first = done.stderr.splitlines()[0]
@@ -264,13 +256,13 @@ def test_the_first_line_says_what_to_expect(tmp_path: Path, invoke: Invoke) -> N
     assert invoke(*start, "-q").stderr == ""
 
 
-def test_a_missed_bound_is_a_warning(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_missed_bound_is_a_warning(invoke: Invoke) -> None:
     """Bins of unequal size: the table over bins of average size may miss the bound."""
-    out, missed = tmp_path / "b.json", 0
+    out, missed = Path("b.json"), 0
     options = ["--method ew-dpmt --score-bins 7 --precision 0.7 --folds 0 -o", out]
     for seed in range(40):
         frame = simulate(150, seed, ties=True)
-        path = write(frame, tmp_path / "a.csv")
+        path = write(frame, "a.csv")
         done = invoke("boundary", path, *options, "-q")
         if done.code == 4:
             continue
@@ -286,16 +278,16 @@ def test_a_missed_bound_is_a_warning(tmp_path: Path, invoke: Invoke) -> None:
 @pytest.mark.parametrize("options", [(), ("--score-bins", 12), ("--method", "mist")], ids=str)
 @pytest.mark.parametrize("kind", ["float32", "logit", "raw"])
 def test_figures_on_columns_of_other_kinds(
-    tmp_path: Path, kind: str, options: tuple[object, ...], fit: Fit
+    kind: str, options: tuple[object, ...], fit: Fit
 ) -> None:
     frame = simulate()
-    plain = fit(write(frame, tmp_path / "a.parquet"), "--precision", "0.75", *options)
+    plain = fit(write(frame, "a.parquet"), "--precision", "0.75", *options)
     if kind == "float32":
         frame = frame.with_columns(pl.col("score", "uncertainty").cast(pl.Float32))
     else:
         frame = frame.with_columns(score=(pl.col("score") / (1 - pl.col("score"))).log())
         options = (*options, "--scale", kind)
-    model = fit(write(frame, tmp_path / "b.parquet"), "--precision", "0.75", *options)
+    model = fit(write(frame, "b.parquet"), "--precision", "0.75", *options)
     check_counts(model, frame)
     score = model["columns"]["score"]
     if kind == "float32":

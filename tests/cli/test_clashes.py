@@ -101,17 +101,15 @@ def test_standard_input_twice(line: str, invoke: Invoke) -> None:
     invoke(*line.split()).refused(2, "standard input (-) can be read once only")
 
 
-def test_a_model_where_an_output_of_each_input_would_be(
-    folder: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    (tmp_path / "a.json").write_bytes((folder / "m.json").read_bytes())
-    (tmp_path / "in").mkdir()
-    rows = write(scores(), tmp_path / "in" / "a.csv")
+def test_a_model_where_an_output_of_each_input_would_be(folder: Path, invoke: Invoke) -> None:
+    Path("a.json").write_bytes((folder / "m.json").read_bytes())
+    Path("in").mkdir()
+    rows = write(scores(), "in/a.csv")
     invoke(
         *("boundary", rows, "--precision", "0.5"),
-        *("--uncertainty-edges", tmp_path / "a.json", "-o", f"{tmp_path}/"),
+        *("--uncertainty-edges", Path("a.json"), "-o", "./"),
     ).refused(2, "written over")
-    assert invoke("apply", tmp_path / "a.json", rows, "-q", "-o", f"{tmp_path}/").code == 0
+    assert invoke("apply", "a.json", rows, "-q", "-o", "./").code == 0
 
 
 @pytest.mark.parametrize(
@@ -135,17 +133,17 @@ def test_standard_output_that_is_added_to_an_input(
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.csv.gz", "a.ndjson", "a.arrow", "a.dat"])
-def test_in_place(name: str, folder: Path, tmp_path: Path, invoke: Invoke) -> None:
-    path = tmp_path / name
+def test_in_place(name: str, folder: Path, invoke: Invoke) -> None:
+    path = Path(name)
     path.write_bytes(encode(scores(), name[1:].replace(".dat", ".csv")))
     path.chmod(0o640)
     read = ("--input-format", "csv") if name == "a.dat" else ()
-    line, out = ("apply", folder / "m.json", path, *read), tmp_path / "out.csv"
-    wanted = invoke(*line, "-q", "-o", out).result()
+    line = ("apply", folder / "m.json", path, *read)
+    wanted = invoke(*line, "-q", "-o out.csv").result()
     ended = invoke(*line, "--in-place")
     assert (ended.code, ended.stdout) == (0, b"")
     assert ended.stderr.endswith(f"{scores().height:,} rows in 1 file written over.\n")
-    again = invoke(*line, "--keep", "*", "--overwrite-columns", "-q", "-o", out).result()
+    again = invoke(*line, "--keep", "*", "--overwrite-columns", "-q", "-o out.csv").result()
     assert set(again.columns) == set(wanted.columns)
     assert again.select(wanted.columns).equals(wanted)
     assert path.stat().st_mode & 0o777 == 0o640

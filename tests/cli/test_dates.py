@@ -108,55 +108,50 @@ def rows() -> pl.DataFrame:
     ],
     ids=lambda fit: fit[0],
 )
-def test_text_gives_the_folds_of_dates(
-    fit: list[str], rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
-) -> None:
-    out = tmp_path / "model.json"
+def test_text_gives_the_folds_of_dates(fit: list[str], rows: pl.DataFrame, invoke: Invoke) -> None:
 
     def run(name: str, *more: object) -> Outcome:
-        return invoke(fit[0], tmp_path / name, *fit[1:], "--time day -o", out, *more)
+        return invoke(fit[0], Path(name), *fit[1:], "--time day -o model.json", *more)
 
     def model(name: str, *more: object) -> Any:
         found = run(name, *more).result()
         del found["provenance"]
         return found
 
-    rows.write_parquet(tmp_path / "dates.parquet")
+    rows.write_parquet("dates.parquet")
     expected = model("dates.parquet")
     for form in ("%d.%m.%Y", "%m/%d/%Y", "%Y-%m-%d", "%G-W%V-%u"):
         text = rows.with_columns(day=pl.col("day").dt.strftime(form))
-        text.write_csv(tmp_path / "text.csv")
+        text.write_csv("text.csv")
         assert model("text.csv") == expected, form
         if form == "%d.%m.%Y":
             assert model("text.csv", "--date-format", form) == expected
             assert model("text.csv", "--date-format", "text") != expected
-            states = [tmp_path / "0.state", tmp_path / "1.state"]
+            states = [Path("0.state"), Path("1.state")]
             for state, part in zip(states, (text[:250], text[250:]), strict=True):
-                part.write_csv(tmp_path / "part.csv")
+                part.write_csv("part.csv")
                 run("part.csv", "--partial -o", state).succeeded()
-            merged = invoke("merge", *states, "-o", tmp_path / "merged.json").result()
+            merged = invoke("merge", *states, "-o merged.json").result()
             assert merged.pop("provenance")["text"] == {"dates": form}
             assert merged == expected
     early = rows.filter(pl.col("day").dt.day() <= 12)
-    early.with_columns(pl.col("day").dt.strftime("%d/%m/%Y")).write_csv(tmp_path / "text.csv")
+    early.with_columns(pl.col("day").dt.strftime("%d/%m/%Y")).write_csv("text.csv")
     run("text.csv").refused(3, "--date-format %d/%m/%Y")
     run("text.csv", "--date-format", "dmy").refused(2, "no format of dates")
 
 
-def test_states_of_other_formats_do_not_merge(
-    rows: pl.DataFrame, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_states_of_other_formats_do_not_merge(rows: pl.DataFrame, invoke: Invoke) -> None:
     states = []
     for form, part in {"%d/%m/%Y": rows[:300], "%m/%d/%Y": rows[300:]}.items():
-        path = tmp_path / f"{len(states)}.csv"
+        path = Path(f"{len(states)}.csv")
         part.with_columns(pl.col("day").dt.strftime(form)).write_csv(path)
         states.append(f"{path}.state")
         line = ["hetcal", path, "--features", "size", "--time", "day", "--partial"]
         assert invoke(*line, "-o", states[-1]).code == 0
-    invoke("merge", *states, "-o", tmp_path / "model.json").refused(3, "--date-format")
+    invoke("merge", *states, "-o model.json").refused(3, "--date-format")
 
 
-def test_frames_and_findings(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke) -> None:
+def test_frames_and_findings(rows: pl.DataFrame, invoke: Invoke) -> None:
     text = rows.with_columns(pl.col("day").dt.strftime("%d.%m.%Y").cast(pl.Categorical))
     fit = partial(ck.fit_boundary, precision=0.6, method="st", time="day")
     told, said, dated = fit(text), fit(text, date_format="%d.%m.%Y"), fit(rows)
@@ -164,8 +159,8 @@ def test_frames_and_findings(rows: pl.DataFrame, tmp_path: Path, invoke: Invoke)
     odd = text.with_columns(day=pl.lit("soon"))
     with pytest.raises(DataError, match="date_format"):
         fit(odd)
-    odd.write_csv(tmp_path / "odd.csv")
-    found = invoke("validate", tmp_path / "odd.csv", "--time", "day", "--json")
+    odd.write_csv("odd.csv")
+    found = invoke("validate", "odd.csv", "--time", "day", "--json")
     assert found.code == 3
     errors = [one for one in json.loads(found.stdout)["findings"] if one["level"] == "error"]
     assert [one["column"] for one in errors] == ["day"]

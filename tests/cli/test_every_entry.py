@@ -1,26 +1,32 @@
-"""Every entry of the registry of methods is fitted, applied, shown, exported and merged.
+"""Every entry of the registries is fitted, applied, shown, exported and merged.
 
 What is fitted and merged is `tests.compat.fits.FITS`, by `test_one_program.py`; that nothing is missing
-there is held here.  Calibrators have `test_every_calibrator.py`.
+there is held here.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any, cast
 
+import numpy as np
 import polars as pl
 import polars.selectors as cs
 import pytest
 
+from calibkit import simulate_raters
+from calibkit.maps.method import Found, Method, Points
+from calibkit.maps.methods import METHODS as MAPS
+from calibkit.maps.steps import steps_program, write_steps
 from calibkit.options.boundary import METHODS
-from calibkit.options.calibrate import SCORE_METHODS
+from calibkit.options.calibrate import CLASS_METHODS, SCORE_METHODS, MapOptions, ScoreMethod
 from calibkit.options.hetcal import HetcalOptions
 from calibkit.options.option import options_of
 from calibkit.registry.methods import KINDS, STATES
-from tests.cli.score_files import write
+from tests.cli.score_files import merge_parts, simulate, write
 from tests.compat.fits import FITS, rows, words
-from tests.conftest import Invoke
+from tests.conftest import Invoke, make
 
 #: A fit of each method of a boundary, of each partition, and of each other kind.
 MODELS = [
@@ -98,3 +104,92 @@ def fit(name: str, folder: Path, invoke: Invoke) -> Path:
     found = invoke(*line, "-q", "-o", path)
     assert found.code == 0, found.stderr
     return path
+
+
+NEW = "halves"
+
+#: Options without which a method does nothing.
+NEEDED = {"prior-shift": ["--negatives-kept", "0.4"]}
+
+
+def halves(points: Points, _: MapOptions, __: list[Points]) -> Found:
+    """Return the share of positive rows below 1/2, and from there on."""
+    low = points.score < 0.5
+    shares = [float(points.positive[own].sum() / points.count[own].sum()) for own in (low, ~low)]
+    return Found({"knots": [0.0, 0.5], "values": shares})
+
+
+@pytest.fixture
+def entries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add an entry: what CONTRIBUTING says of a new calibrator, and no more."""
+    method = Method(halves, write_steps, steps_program)
+    new = ScoreMethod(step="fit halves", fields=("knots", "values"))
+    monkeypatch.setitem(cast(dict[str, ScoreMethod], SCORE_METHODS), NEW, new)
+    monkeypatch.setitem(cast(dict[str, Method], MAPS), NEW, method)
+
+
+@pytest.fixture
+def scored() -> Path:
+    frame = simulate(400).with_columns(site=pl.Series(["a", "b"] * 200))
+    return write(frame, "rows.parquet")
+
+
+def goes_round(invoke: Invoke, scored: Path, options: list[str]) -> dict[str, Any]:
+    """Return the model of a fit after doing with it all that can be done."""
+    folder = scored.parent
+    model = make(folder / "cal.json", "calibrate", scored, *options)
+    make(folder / "applied.parquet", "apply", model, scored)
+    assert invoke("show", model).stdout
+    for language in ("sql", "python", "polars"):
+        make(folder / f"{language}.txt", "export", model, "--to", language, "--check", scored)
+    frame = pl.read_parquet(scored)
+    merged = merge_parts("merged.json", (frame[::2], frame[1::2]), "calibrate", *options)
+    assert merged.read_bytes() == model.read_bytes()
+    return json.loads(model.read_bytes())
+
+
+def judge(model: dict[str, Any], scored: Path) -> None:
+    """See that added columns are where they belong, and that the log loss is that of the rows."""
+    frame, applied = pl.read_parquet(scored), pl.read_parquet(scored.parent / "applied.parquet")
+    added = ["calibrated"]
+    if model["method"] == "venn-abers":
+        added += ["calibrated_low", "calibrated_high"]
+        low, high = applied["calibrated_low"], applied["calibrated_high"]
+        assert ((low <= applied["calibrated"]) & (applied["calibrated"] <= high)).all()
+    assert applied.columns == [*frame.columns, *added]
+    assert applied.drop(added).equals(frame)
+    p, label = applied["calibrated"].to_numpy(), frame["label"].to_numpy()
+    if model["method"] != "prior-shift":
+        loss = -np.where(label == 1, np.log(p), np.log1p(-p)).mean()
+        assert model["fit"]["log_loss"] == pytest.approx(loss, abs=1e-12)
+        assert model["clip"] == 1 / (frame.height + 2) or model["method"] == "none"
+
+
+@pytest.mark.few(20)
+@pytest.mark.usefixtures("entries")
+@pytest.mark.parametrize("by", [False, True], ids=["all rows", "by"])
+@pytest.mark.parametrize("method", [*MAPS, NEW])
+def test_every_calibrator_of_scores(method: str, by: bool, scored: Path, invoke: Invoke) -> None:
+    if by and not SCORE_METHODS[method].fits:
+        return
+    segments = ["--by", "site"] if by else []
+    model = goes_round(invoke, scored, ["--method", method, *NEEDED.get(method, []), *segments])
+    assert (model["method"], "groups" in model) == (method, by)
+    assert set(SCORE_METHODS[method].fields) <= model.keys()
+    judge(model, scored)
+
+
+def test_isotonic_in_lines(scored: Path, invoke: Invoke) -> None:
+    options = ["--method", "isotonic", "--interpolate"]
+    assert goes_round(invoke, scored, options)["interpolate"] is True
+    model = goes_round(invoke, scored, [*options, "--by", "site", "--clip", "0"])
+    assert all(one["interpolate"] for one in model["groups"].values())
+    refused = invoke("calibrate", scored, "--method", "platt", "--interpolate")
+    refused.refused(2, "--interpolate goes with --method isotonic")
+
+
+@pytest.mark.parametrize("method", CLASS_METHODS)
+def test_every_map_of_class_probabilities(method: str, invoke: Invoke) -> None:
+    scored = write(simulate_raters(300, raters=3, seed=1), "rows.parquet")
+    classes = ["--probs", "prob_*", "--counts", "count_*", "--method", method]
+    assert goes_round(invoke, scored, classes)["method"] == method

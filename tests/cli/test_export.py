@@ -15,8 +15,8 @@ from tests.conftest import Invoke
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return write(simulate(200), tmp_path / "rows.parquet")
+def rows() -> Path:
+    return write(simulate(200), "rows.parquet")
 
 
 @pytest.mark.parametrize(
@@ -28,10 +28,10 @@ def rows(tmp_path: Path) -> Path:
     ],
 )
 def test_a_checked_export_is_a_file(
-    invoke: Invoke, model: Path, tmp_path: Path, to: str, name: str, what: str
+    invoke: Invoke, model: Path, to: str, name: str, what: str
 ) -> None:
     # As it is applied, to CSV: its types are not those of the fit.
-    rows, output = write(simulate(200), tmp_path / "rows.csv"), tmp_path / name
+    rows, output = write(simulate(200), "rows.csv"), Path(name)
     said = invoke("export", model, "--to", to, "--check", rows, "-o", output)
     assert (said.code, said.stdout) == (0, b"")
     assert "200 rows and " in said.stderr and "no difference" in said.stderr
@@ -44,10 +44,8 @@ def test_a_checked_export_is_a_file(
     assert (again.stdout.decode(), again.stderr) == (text, "")
 
 
-def test_json_says_what_was_compared(
-    invoke: Invoke, model: Path, rows: Path, tmp_path: Path
-) -> None:
-    output = tmp_path / "b.sql"
+def test_json_says_what_was_compared(invoke: Invoke, model: Path, rows: Path) -> None:
+    output = Path("b.sql")
     said = invoke("export", model, "--to", "sql", "--check", rows, "--json", "-q", "-o", output)
     found = json.loads(said.stdout)
     checked = found.pop("checked")
@@ -58,13 +56,13 @@ def test_json_says_what_was_compared(
     assert alone["checked"] is None and "def apply(" in alone["text"]
 
 
-def test_columns_that_are_read_and_added(invoke: Invoke, rows: Path, tmp_path: Path) -> None:
+def test_columns_that_are_read_and_added(invoke: Invoke, rows: Path) -> None:
     # A column of the file that is read and replaced.
-    named, own = tmp_path / "named.parquet", tmp_path / "own.json"
+    named, own = Path("named.parquet"), Path("own.json")
     pl.read_parquet(rows).rename({"score": "calibrated"}).write_parquet(named)
     assert invoke("calibrate", named, "--score calibrated -o", own).code == 0
     # Segments that an earlier part of a bundle adds.
-    tree, seen, cut, both = (tmp_path / name for name in ("tree.json", "seen.parquet", "c", "b"))
+    tree, seen, cut, both = (Path(name) for name in ("tree.json", "seen.parquet", "c", "b"))
     options = "--features uncertainty --max-depth 1 --min-leaf 20 -o"
     assert invoke("hetcal", rows, options, tree).code == 0
     assert invoke("apply", tree, rows, "-o", seen).code == 0
@@ -73,12 +71,12 @@ def test_columns_that_are_read_and_added(invoke: Invoke, rows: Path, tmp_path: P
     assert invoke("bundle", tree, f"go={cut}", "-o", both).code == 0
     for fitted, table in ((own, named), (both, rows)):
         for to in ("sql", "polars", "python"):
-            line = ("--to", to, "--check", table, "-o", tmp_path / "x.txt")
+            line = ("--to", to, "--check", table, "-o", Path("x.txt"))
             assert "no difference" in invoke("export", fitted, *line).stderr
 
 
 def test_an_export_that_differs_is_not_written(
-    invoke: Invoke, model: Path, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, model: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     honest = exporting.run
 
@@ -86,7 +84,7 @@ def test_an_export_that_differs_is_not_written(
         return honest(language, text, frame).with_columns(decision=1 - pl.col("decision"))
 
     monkeypatch.setattr(exporting, "run", dishonest)
-    output = tmp_path / "b.py"
+    output = Path("b.py")
     line = ["export", model, "--to", "polars", "--check", rows, "-o", output]
     said = invoke(*line)
     assert said.code == 1

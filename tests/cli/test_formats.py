@@ -1,4 +1,4 @@
-"""The one grammar of all commands: formats, streams, folders, lists, dry runs, environment."""
+"""The one grammar of all commands: formats, workbooks, streams, folders, dry runs, environment."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ import pty
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
 from tests.cli.score_files import decisions, encode, simulate, write
-from tests.conftest import Invoke, clean_environment
+from tests.conftest import Invoke, Outcome, clean_environment
 
 Command = Callable[..., subprocess.CompletedProcess[bytes]]
 
@@ -56,10 +59,8 @@ def check(model: Path, rows: pl.DataFrame) -> None:
 
 
 @pytest.mark.parametrize(("suffix", "plain"), SUFFIXES.items())
-def test_suffixes_say_the_format(
-    suffix: str, plain: str, tmp_path: Path, model: Path, invoke: Invoke
-) -> None:
-    path, out = tmp_path / f"rows{suffix}", tmp_path / f"out{suffix}"
+def test_suffixes_say_the_format(suffix: str, plain: str, model: Path, invoke: Invoke) -> None:
+    path, out = Path(f"rows{suffix}"), Path(f"out{suffix}")
     path.write_bytes(encode(ROWS, plain))
     assert invoke("apply", model, path, "-o", out).code == 0
     check(model, read(out, plain.split(".")[1]))
@@ -69,17 +70,15 @@ def test_suffixes_say_the_format(
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".arrows"])
-def test_arrow_streams_are_read(suffix: str, tmp_path: Path, model: Path, invoke: Invoke) -> None:
-    path, out = tmp_path / f"rows{suffix}", tmp_path / "out.parquet"
+def test_arrow_streams_are_read(suffix: str, model: Path, invoke: Invoke) -> None:
+    path = Path(f"rows{suffix}")
     path.write_bytes(encode(ROWS, ".arrows"))
-    check(model, invoke("apply", model, path, "-o", out).result())
+    check(model, invoke("apply", model, path, "-o out.parquet").result())
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_named_formats_override_the_suffix(
-    format_name: str, tmp_path: Path, model: Path, invoke: Invoke
-) -> None:
-    path, out = tmp_path / "rows.data", tmp_path / "out.data"
+def test_named_formats_override_the_suffix(format_name: str, model: Path, invoke: Invoke) -> None:
+    path, out = Path("rows.data"), Path("out.data")
     path.write_bytes(encode(ROWS, f".{format_name}"))
     line = ["apply", model, path, "--output-format", format_name]
     invoke(*line, "-o", out).refused(2, "--input-format")
@@ -91,14 +90,14 @@ def test_named_formats_override_the_suffix(
         invoke(*line, option, "ods", "-o", out).refused(2, "'ods'", "parquet")
 
 
-def test_odd_but_valid_csv(tmp_path: Path, model: Path, invoke: Invoke) -> None:
+def test_odd_but_valid_csv(model: Path, invoke: Invoke) -> None:
     text = "\ufeff" + encode(ROWS, ".csv").decode().replace("\n", "\r\n")
-    path = tmp_path / "rows.csv"
+    path = Path("rows.csv")
     path.write_text(text, newline="")
-    check(model, invoke("apply", model, path, "-o", tmp_path / "out.csv").result())
+    check(model, invoke("apply", model, path, "-o out.csv").result())
     path.write_text('score,uncertainty,note\n"0.9",1,"a, ""b""\nc"\n0.1,2,\n')
-    assert invoke("apply", model, path, "-o", tmp_path / "out.parquet").code == 0
-    assert pl.read_parquet(tmp_path / "out.parquet")["note"].to_list() == ['a, "b"\nc', None]
+    assert invoke("apply", model, path, "-o out.parquet").code == 0
+    assert pl.read_parquet("out.parquet")["note"].to_list() == ['a, "b"\nc', None]
 
 
 # Streams -------------------------------------------------------------------------------------
@@ -118,18 +117,18 @@ def test_from_standard_input_to_standard_output(suffix: str, model: Path, comman
     check(model, read(done.stdout, format_name.removesuffix("s")))
 
 
-def test_a_model_and_rows_through_pipes(tmp_path: Path, command: Command, model: Path) -> None:
+def test_a_model_and_rows_through_pipes(command: Command, model: Path) -> None:
     rows = encode(simulate(200), ".parquet")
     goal = "--precision 0.6 --method exact --folds 0 -q"
     fitted = command("boundary", "-", goal, input=rows)
     assert fitted.stderr == b""
-    done = command("apply", "-", write(ROWS, tmp_path / "rows.csv"), input=fitted.stdout)
+    done = command("apply", "-", write(ROWS, "rows.csv"), input=fitted.stdout)
     assert done.returncode == 0
     check(model, pl.read_csv(io.BytesIO(done.stdout)))
 
 
-def test_a_reader_that_stops_early(tmp_path: Path, model: Path) -> None:
-    path = write(simulate(40_000, seed=3), tmp_path / "rows.csv")
+def test_a_reader_that_stops_early(model: Path) -> None:
+    path = write(simulate(40_000, seed=3), "rows.csv")
     apply = f'"{sys.executable}" -m calibkit_cli.main apply "{model}" "{path}" -o -'
     line = f"set -o pipefail; {apply} | head -1"
     done = subprocess.run(
@@ -139,11 +138,9 @@ def test_a_reader_that_stops_early(tmp_path: Path, model: Path) -> None:
     assert done.stdout == b"id,score,uncertainty,label,weight,decision,margin\n"
 
 
-def test_results_and_words_have_streams_of_their_own(
-    tmp_path: Path, model: Path, invoke: Invoke
-) -> None:
-    path = write(simulate(200), tmp_path / "rows.csv")
-    line, out = ("boundary", path, "--precision", "0.6"), tmp_path / "b.json"
+def test_results_and_words_have_streams_of_their_own(model: Path, invoke: Invoke) -> None:
+    path = write(simulate(200), "rows.csv")
+    line, out = ("boundary", path, "--precision", "0.6"), Path("b.json")
     piped = invoke(*line)
     assert json.loads(piped.stdout)["kind"] == "boundary"
     assert "new data" in piped.stderr
@@ -178,19 +175,19 @@ def on_terminal(*arguments: object, **environment: str) -> tuple[int, str]:
     return process.wait(60), found.decode()
 
 
-def test_on_a_terminal_the_result_is_a_table(tmp_path: Path, model: Path) -> None:
-    path = write(ROWS, tmp_path / "rows.parquet")
+def test_on_a_terminal_the_result_is_a_table(model: Path) -> None:
+    path = write(ROWS, "rows.parquet")
     code, text = on_terminal("apply", model, path, "--keep", "id,score")
     assert code == 0
     for word in ("id", "score", "decision", "margin", "60 rows"):
         assert word in text
     assert "PAR1" not in text
     assert f"{ROWS['score'][0]:.6g}" in text
-    commas = tmp_path / "commas.csv"
+    commas = Path("commas.csv")
     ROWS.write_csv(commas, separator=";", decimal_comma=True)
     code, text = on_terminal("apply", model, commas)
     assert (code, text.count("with semicolons between fields")) == (0, 1)
-    labelled = write(simulate(200), tmp_path / "labelled.csv")
+    labelled = write(simulate(200), "labelled.csv")
     code, text = on_terminal("boundary", labelled, "--precision", "0.6")
     assert code == 0
     assert '"kind"' not in text
@@ -199,11 +196,9 @@ def test_on_a_terminal_the_result_is_a_table(tmp_path: Path, model: Path) -> Non
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=str)
-def test_no_colours_where_none_are_wanted(
-    tmp_path: Path, model: Path, environment: dict[str, str]
-) -> None:
+def test_no_colours_where_none_are_wanted(model: Path, environment: dict[str, str]) -> None:
     shown, text = on_terminal("show", model, **environment)
-    failed, error = on_terminal("apply", model, tmp_path / "nothing.csv", **environment)
+    failed, error = on_terminal("apply", model, Path("nothing.csv"), **environment)
     assert (shown, failed) == (0, 2)
     assert "\x1b[3" not in text  # bold is no colour
     assert "TERM" not in environment or "\x1b" not in text
@@ -213,10 +208,10 @@ def test_no_colours_where_none_are_wanted(
 # Folders, dry runs, quiet runs, the environment -----------------------------------------------
 
 
-def test_folders_become_columns(tmp_path: Path, model: Path, invoke: Invoke) -> None:
+def test_folders_become_columns(model: Path, invoke: Invoke) -> None:
     for country, day in (("de", 1), ("de", 2), ("fr", 1)):
-        write(ROWS.head(5), tmp_path / "in" / f"country={country}" / f"day={day}" / "x.parquet")
-    line = ["apply", model, tmp_path / "in", "-o", tmp_path / "out.parquet"]
+        write(ROWS.head(5), Path("in") / f"country={country}" / f"day={day}" / "x.parquet")
+    line = ["apply", model, "in", "-o out.parquet"]
     rows = invoke(*line).result()
     assert rows.columns == [*ROWS.columns, "country", "day", "decision", "margin"]
     assert rows["country"].to_list() == ["de"] * 10 + ["fr"] * 5
@@ -233,10 +228,9 @@ LINES = {
 
 
 @pytest.fixture
-def labelled(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def labelled(model: Path) -> Path:
     """Return a small file in the folder that commands run in."""
-    monkeypatch.chdir(tmp_path)
-    return write(simulate(40), Path("rows.csv"))
+    return write(simulate(40), "rows.csv")
 
 
 @pytest.mark.parametrize("more", ["", "--json"])
@@ -281,10 +275,8 @@ def test_quiet_by_option_and_by_environment(
     assert "more than once" in invoke(*words, labelled).stderr
 
 
-def test_seed_and_threads_by_environment(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = write(simulate(200), tmp_path / "rows.csv")
+def test_seed_and_threads_by_environment(invoke: Invoke, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(simulate(200), "rows.csv")
     line = ["boundary", path, "--precision", "0.6", "-q", "--json"]
     typed = invoke(*line, "--seed", "7").stdout
     monkeypatch.setenv("CALIBKIT_SEED", "7")
@@ -295,24 +287,22 @@ def test_seed_and_threads_by_environment(
     invoke(*line[:-1]).refused(2, "CALIBKIT_THREADS")
 
 
-def test_an_output_replaces_the_last_one_as_a_whole(
-    tmp_path: Path, model: Path, invoke: Invoke
-) -> None:
-    path, out = write(ROWS, tmp_path / "rows.csv"), tmp_path / "out.parquet"
+def test_an_output_replaces_the_last_one_as_a_whole(model: Path, invoke: Invoke) -> None:
+    path, out = write(ROWS, "rows.csv"), Path("out.parquet")
     out.write_text("yesterday")
-    kept = tmp_path / "link"
+    kept = Path("link")
     os.link(out, kept)
     check(model, invoke("apply", model, path, "-o", out).result())
     assert kept.read_text() == "yesterday"  # renamed over, not written into
-    assert {one.name for one in tmp_path.iterdir()} == {"link", "models", out.name, path.name}
+    assert {one.name for one in Path().iterdir()} == {"link", "models", out.name, path.name}
 
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".csv.gz", ".arrows"])
 def test_streams_that_do_not_fit_leave_nothing_behind(
-    suffix: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+    suffix: str, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, folder = write(simulate(20_000), tmp_path / f"rows{suffix}"), tmp_path / "temporary"
+    path, folder = write(simulate(20_000), f"rows{suffix}"), Path("temporary")
     folder.mkdir()
     monkeypatch.setenv("TMPDIR", str(folder))
     line = ["--method", "isotonic", "--memory", "400KB", "--provenance", "hash", "-o", "-"]
@@ -322,3 +312,87 @@ def test_streams_that_do_not_fit_leave_nothing_behind(
     assert (piped.returncode, piped.stderr) == (0, kept.stderr)
     assert piped.stdout == kept.stdout
     assert not list(folder.iterdir())
+
+
+@pytest.fixture
+def rows() -> pl.DataFrame:
+    random = np.random.default_rng(3)
+    score = random.random(300).round(6)
+    return pl.DataFrame(
+        {
+            "score": score,
+            "label": (random.random(300) < score).astype(int),
+            "note": ["=1+1", "https://example.org"] * 150,
+            "day": [datetime(2024, 1, 1) + timedelta(days=k % 40) for k in range(300)],
+        }
+    )
+
+
+@pytest.mark.parametrize(("way", "package"), [("in", "fastexcel"), ("out", "xlsxwriter")])
+def test_without_the_extra(
+    way: str, package: str, rows: pl.DataFrame, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    Path("book.xlsx").write_bytes(b"PK\x03\x04")
+    rows.write_parquet("rows.parquet")
+    names = ("book.xlsx", "x.csv") if way == "in" else ("rows.parquet", "new.xlsx")
+    done = invoke("bin", Path(names[0]), "-o", Path(names[1]))
+    done.refused(2, f"{package}; install it by: pip install 'calibkit[excel]'")
+
+
+@pytest.fixture
+def writer() -> Any:
+    pytest.importorskip("fastexcel")
+    return pytest.importorskip("xlsxwriter")
+
+
+def test_a_workbook_is_a_table(rows: pl.DataFrame, invoke: Invoke, writer: Any) -> None:
+    path, book = Path("rows.parquet"), Path("first.xlsx")
+    rows.write_parquet(path)
+    fit = ["boundary", "--precision 0.6 --method st --time day -o one.json"]
+    model = invoke(*fit, path).result()
+    line = ["apply", "one.json", path, "--keep", "*", "-o"]
+    for output in (book, Path("again.xlsx")):
+        invoke(*line, output).succeeded()
+    assert book.read_bytes() == Path("again.xlsx").read_bytes()
+    written = pl.read_excel(book, infer_schema_length=None)
+    expected = invoke(*line, "same.parquet").result()
+    assert written.columns == expected.columns
+    for name in ("score", "note"):
+        assert written[name].to_list() == expected[name].to_list()
+    assert invoke(*fit, book).result() == model
+
+
+def test_nothing_is_logged_of_a_workbook(command: Command, writer: Any) -> None:
+    rows = pl.DataFrame({"score": [0.5, 0.2], "label": [1, 0], "none": ["", ""]})
+    rows.write_excel(Path("book.xlsx"))
+    done = command("bin", "book.xlsx", "-q", "-o grid.csv")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_numbers_as_text_and_bad_workbooks(invoke: Invoke, writer: Any) -> None:
+    path, out = Path("book.xlsx"), Path("grid.csv")
+
+    def binned(*lines: list[Any], more: str = "") -> Outcome:
+        with writer.Workbook(path) as made:
+            sheet = made.add_worksheet()
+            for place, line in enumerate(lines):
+                sheet.write_row(place, 0, line)
+        return invoke("bin", path, *more.split(), "-o", out)
+
+    names: list[Any] = ["score", "label"]
+    mixed = [names, *([[0.5, 1], ["NA", 0], [0.25, 0]] * 5)]
+    binned(*mixed).refused(3, "no value")
+    binned(*mixed, more="--on-missing drop").succeeded()
+    grid = out.read_bytes()
+    binned(names, *([["0,5", 1], ["0,25", 0]] * 5)).succeeded()
+    assert out.read_bytes() == grid
+    binned(["score", None, None, "label"], *([[0.5, 7, 8, 1]] * 5)).succeeded()
+    binned(["score", "score"], [0.5, 1]).refused(3, "2 times")
+    binned(names, [0.5, 1], [], [1.5, 0], []).refused(3, "first: row 2")
+    binned(names, [0.5, 1], [], [1.5, 0], more="--on-missing drop").refused(3, "first: row 3")
+    binned(names).refused(3)
+    path.write_bytes(b"PK\x03\x04 no workbook")
+    bad = invoke("bin", path, "-o", out)
+    bad.refused(3, "save it again")
+    assert bad.stderr.count("\n") == 1

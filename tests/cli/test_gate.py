@@ -1,14 +1,16 @@
-"""``gate`` and ``diff``: exit codes, what failed, models and metrics side by side, pipes."""
+"""``gate`` and ``diff``: exit codes, what failed, models and metrics side by side; ``--annotate``."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.cli.score_files import simulate, write
 from tests.conftest import Invoke
 
 #: What the fixture `save` is.
@@ -16,7 +18,7 @@ Save = Callable[..., Path]
 
 
 @pytest.fixture
-def save(tmp_path: Path) -> Save:
+def save() -> Save:
     """Save metrics, the area of each score, or any other content: ``save("a.json", s=0.8)``."""
 
     def call(name: str, content: object = None, **auc: float | None) -> Path:
@@ -25,7 +27,7 @@ def save(tmp_path: Path) -> Save:
             for score, value in auc.items()
         }
         given = {"signature": {"auc": "auc|v:1"}, "rows": 100, "metrics": metrics}
-        path = tmp_path / name
+        path = Path(name)
         path.write_text(json.dumps(content or {**given, "intervals": {}, "differences": {}}))
         return path
 
@@ -85,8 +87,8 @@ def test_a_gate_that_asks_for_nothing(given: str, word: str, save: Save, invoke:
     assert word in invoke("gate", path, given, "--json").refused(2)["message"]
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, save: Save, invoke: Invoke) -> None:
-    good, bad = save("good.json", s=0.8), tmp_path / "bad.json"
+def test_files_that_cannot_be_read(save: Save, invoke: Invoke) -> None:
+    good, bad = save("good.json", s=0.8), Path("bad.json")
     for content in (
         *(None, b"auc: 0.8", b"[0.8]", b'{"auc": NaN}', b""),
         b'{"kind": "unheard-of", "version": 1}',
@@ -96,8 +98,7 @@ def test_files_that_cannot_be_read(tmp_path: Path, save: Save, invoke: Invoke) -
         code = 2 if content is None else 3
         if content is not None:
             bad.write_bytes(content)
-        done = invoke("gate", good, bad, "--fail-if auc<0.5")
-        done.refused(code, "Error: ", "bad.json")
+        invoke("gate", good, bad, "--fail-if auc<0.5").refused(code, "Error: ", "bad.json")
         invoke("diff", good, bad).refused(code)
 
 
@@ -164,7 +165,7 @@ def test_a_pipe(save: Save, command: Callable[..., Any]) -> None:
         assert command(*words.split(), input=path.read_bytes()).returncode == code
 
 
-def test_metrics_side_by_side(save: Save, invoke: Invoke, tmp_path: Path) -> None:
+def test_metrics_side_by_side(save: Save, invoke: Invoke) -> None:
     a, b = save("a.json", s=0.75, old=0.5), save("b.json", s=0.5, new=None)
     said = invoke("diff", a, b, "--json").result()
     assert said["s"]["all"]["auc"] == {"a": 0.75, "b": 0.5, "delta": -0.25}
@@ -172,13 +173,13 @@ def test_metrics_side_by_side(save: Save, invoke: Invoke, tmp_path: Path) -> Non
     assert said["old"]["all"]["auc"] == {"a": 0.5, "b": None, "delta": None}
     assert said["new"]["top:0.1"]["auc"] == {"a": None, "b": None, "delta": None}
     assert sorted(said) == ["new", "old", "s"]
-    done = invoke("diff", a, b, "-o", tmp_path / "diff.json")
+    done = invoke("diff", a, b, "-o diff.json")
     assert (done.result(), done.stdout) == (said, b"")
     assert invoke("diff", a, b).result() == said
 
 
-def test_a_gate_on_a_comparison(save: Save, invoke: Invoke, tmp_path: Path) -> None:
-    a, b, output = save("a.json", s=0.75), save("b.json", s=0.73), tmp_path / "diff.json"
+def test_a_gate_on_a_comparison(save: Save, invoke: Invoke) -> None:
+    a, b, output = save("a.json", s=0.75), save("b.json", s=0.73), Path("diff.json")
     done = invoke("diff", a, b, "--fail-if auc.delta<-0.01", "-o", output)
     assert done.code == 1
     assert "s/all/auc.delta = -0.02 < -0.01: failed" in done.stderr
@@ -211,9 +212,9 @@ def test_models_side_by_side(model: Path, other: Path, invoke: Invoke, save: Sav
         assert own["recall"] == {"a": a, "b": b, "delta": None} and "delta" not in own
 
 
-def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke, tmp_path: Path) -> None:
+def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke) -> None:
     a = save("a.json", s=0.75)
-    for output in (tmp_path / "no" / "d.json", f"{tmp_path}/", tmp_path / "d.csv", "- --json"):
+    for output in (Path("no/d.json"), "./", Path("d.csv"), "- --json"):
         assert invoke("diff", a, a, *f"-o {output}".split()).code == 2
 
 
@@ -227,3 +228,46 @@ def test_a_comparison_on_a_terminal(
     assert "No differences." in invoke("diff", model, model).stdout.decode()
     text = invoke("diff", model, other).stdout.decode()
     assert "fit/rows" in text and "precision" not in text
+
+
+COMMAND = re.compile(r"^::(error|warning|notice) (?:([^:]*))::(.+)$", re.MULTILINE)
+
+
+def test_a_gate_annotates_what_failed(invoke: Invoke) -> None:
+    path = Path("odd, 100%:name.json")
+    path.write_text(json.dumps({"a": {"x": 0.5}, "b": {"x": 1.0}}))
+    line = ["gate", path, "--fail-if", "a/x<0.9", "--fail-if", "b/x<0.9", "--annotate", "github"]
+    done = invoke(*line)
+    assert (done.code, done.stdout) == (1, b"")
+    ((level, where, said),) = COMMAND.findall(done.stderr)
+    assert level == "error"
+    assert where == "title=calibkit gate,file=odd%2C 100%25%3Aname.json"
+    assert said.startswith("a/x<0.9: a/x = 0.5 < 0.9: failed")
+    as_json = invoke(*line, "--json")
+    assert json.loads(as_json.stdout)["failed"] == 1
+    assert len(COMMAND.findall(as_json.stderr)) == 1
+    passed = invoke("gate", path, "--fail-if", "b/x<0.9", "--annotate", "github")
+    assert passed.code == 0
+    assert not COMMAND.findall(passed.stderr)
+    assert not COMMAND.findall(invoke(*line[:-2]).stderr)
+    invoke(*line[:-1], "gitlab").refused(2, "github")
+
+
+def test_findings_are_annotated_by_their_level(invoke: Invoke) -> None:
+    frame = simulate(300)
+    path = write(frame.with_columns(score=1 - frame["label"] * 0.9), "rows.csv")
+    done = invoke("validate", path, "--annotate", "github")
+    found = json.loads(done.stdout)["findings"]
+    told = COMMAND.findall(done.stderr)
+    levels = {"error": "error", "warning": "warning", "note": "notice"}
+    assert [level for level, _, _ in told] == [levels[one["level"]] for one in found]
+    assert "warning" in {level for level, _, _ in told}
+    for (_, where, said), one in zip(told, found, strict=True):
+        assert f"file={path}" in where
+        assert f"title=calibkit validate%3A {one['check']}" in where
+        assert one["message"].replace("%", "%25").replace("\n", "%0A") in said
+    broken = Path("broken.parquet")
+    broken.write_bytes(b"PAR1 no")
+    refused = invoke("validate", broken, "--annotate", "github")
+    assert refused.code == 3
+    assert any(level == "error" for level, _, _ in COMMAND.findall(refused.stderr))

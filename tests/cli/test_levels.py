@@ -27,8 +27,8 @@ def frame() -> pl.DataFrame:
 
 
 @pytest.fixture
-def rows(tmp_path: Path, frame: pl.DataFrame) -> Path:
-    path = tmp_path / "rows.parquet"
+def rows(frame: pl.DataFrame) -> Path:
+    path = Path("rows.parquet")
     frame.write_parquet(path)
     return path
 
@@ -41,9 +41,9 @@ def level_of(uncertainty: pl.Series, levels: int) -> list[int]:
 
 
 @pytest.fixture
-def gaps(tmp_path: Path, frame: pl.DataFrame) -> Path:
+def gaps(frame: pl.DataFrame) -> Path:
     """Return rows of which the first three have no uncertainty."""
-    return write(changed(frame, uncertainty=dict.fromkeys((1, 2, 3))), tmp_path / "gaps.parquet")
+    return write(changed(frame, uncertainty=dict.fromkeys((1, 2, 3))), "gaps.parquet")
 
 
 def applied(invoke: Invoke, model: Path, rows: Path, out: Path, *more: object) -> pl.DataFrame:
@@ -53,9 +53,9 @@ def applied(invoke: Invoke, model: Path, rows: Path, out: Path, *more: object) -
 
 @pytest.mark.parametrize("bound", ["--precision 0.5", "--recall 0.6"])
 def test_probabilities_are_the_isotonic_regression_of_each_level(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path, bound: str
+    invoke: Invoke, rows: Path, frame: pl.DataFrame, bound: str
 ) -> None:
-    model, out = tmp_path / "mist.json", tmp_path / "out.csv"
+    model, out = Path("mist.json"), Path("out.csv")
     invoke("boundary", rows, bound, "--method mist -q -o", model).succeeded()
     found = applied(invoke, model, rows, out)
     assert found.columns == [*frame.columns, "decision", "margin", "level", "probability"]
@@ -84,9 +84,9 @@ def test_probabilities_are_the_isotonic_regression_of_each_level(
     ids=str,
 )
 def test_probabilities_are_shares_of_positive_rows(
-    invoke: Invoke, rows: Path, tmp_path: Path, options: list[str]
+    invoke: Invoke, rows: Path, options: list[str]
 ) -> None:
-    model, out = tmp_path / "mist.json", tmp_path / "out.parquet"
+    model, out = Path("mist.json"), Path("out.parquet")
     line = ["--recall", "0.5", "--method", "mist", "--folds", "0", *options]
     assert invoke("boundary", rows, *line, "-q", "-o", model).code == 0
     found = applied(invoke, model, rows, out)
@@ -98,9 +98,9 @@ def test_probabilities_are_shares_of_positive_rows(
 
 
 def test_levels_of_other_boundaries(
-    invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame, tmp_path: Path
+    invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame
 ) -> None:
-    model, out = tmp_path / "m.json", tmp_path / "out.csv"
+    model, out = Path("m.json"), Path("out.csv")
     fit = ["boundary", rows, "--fpr 0.2 --uncertainty-bins 4 -q -o", model, "--method"]
     assert invoke(*fit, "exact").code == 0
     found = applied(invoke, model, rows, out, "--keep", "id")
@@ -115,19 +115,17 @@ def test_levels_of_other_boundaries(
     assert applied(invoke, model, rows, out)["level"].unique().to_list() == [0]
 
 
-def test_what_has_no_levels(
-    invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    model, platt, out = (tmp_path / name for name in ("m.json", "platt.json", "out.csv"))
+def test_what_has_no_levels(invoke: Invoke, rows: Path, gaps: Path, frame: pl.DataFrame) -> None:
+    model, platt, out = (Path(name) for name in ("m.json", "platt.json", "out.csv"))
     assert invoke("calibrate", rows, "--method platt -q -o", platt).code == 0
     assert invoke("boundary", rows, "--fpr 0.2 --method st -q -o", model).code == 0
-    taken = write(frame.with_columns(level=1), tmp_path / "taken.parquet")
+    taken = write(frame.with_columns(level=1), "taken.parquet")
     for line, code, said in (
         (("apply", platt, rows, "-o", out), 2, "no uncertainty levels"),
         (("apply", model, taken, "-o", out), 2, "'level' already"),
         (("bin", taken, "-o", out), 2, "'level' already"),
         (("bin", gaps, "-o", out), 3, "uncertainty"),
-        (("bin", rows, "--partial", "-o", tmp_path / "a.state"), 2, "which a state has not"),
+        (("bin", rows, "--partial", "-o a.state"), 2, "which a state has not"),
     ):
         invoke(*line, "--add-level").refused(code, said)
 
@@ -135,24 +133,25 @@ def test_what_has_no_levels(
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 @pytest.mark.parametrize("budget", ["", "--memory 200MB --threads 1"])
 def test_bin_writes_the_level_of_each_row(
-    invoke: Invoke, frame: pl.DataFrame, tmp_path: Path, suffix: str, budget: str
+    invoke: Invoke, frame: pl.DataFrame, suffix: str, budget: str
 ) -> None:
-    source, out = write(frame, tmp_path / f"in.{suffix}"), tmp_path / "out.parquet"
+    source = write(frame, f"in.{suffix}")
     bins = ["bin", source, "--uncertainty-bins 4", *budget.split()]
-    said = invoke(*bins, "--add-level --json -o", out)
+    said = invoke(*bins, "--add-level --json -o out.parquet")
     assert json.loads(said.stdout)["columns_added"] == ["level"]
     found = said.result()
     assert found.drop("level").to_dict(as_series=False) == frame.to_dict(as_series=False)
     assert found["level"].to_list() == level_of(frame["uncertainty"], 4)
-    counts = invoke(*bins, "--score-bins 1 -o", out).result()["count"].to_list()
+    counts = invoke(*bins, "--score-bins 1 -o out.parquet").result()["count"].to_list()
     assert found.group_by("level").len().sort("level")["len"].to_list() == counts
 
 
-def test_levels_within_score_bins(
-    invoke: Invoke, rows: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    out = tmp_path / "out.csv"
-    bins = ["bin", rows, "--uncertainty-bins 2 --score-bins 5 --order score-uncertainty -q -o", out]
+def test_levels_within_score_bins(invoke: Invoke, rows: Path, frame: pl.DataFrame) -> None:
+    bins = [
+        "bin",
+        rows,
+        "--uncertainty-bins 2 --score-bins 5 --order score-uncertainty -q -o out.csv",
+    ]
     grid, found = invoke(*bins).result(), invoke(*bins, "--add-level").result()["level"]
     column = pl.Series(level_of(frame["score"], 5))
     for cell in grid.iter_rows(named=True):
@@ -160,29 +159,24 @@ def test_levels_within_score_bins(
         assert inside.sum() == cell["count"]
 
 
-def test_rows_without_uncertainties(
-    invoke: Invoke, gaps: Path, frame: pl.DataFrame, tmp_path: Path
-) -> None:
-    out, rows = tmp_path / "out.csv", write(frame.drop("uncertainty"), tmp_path / "rows.csv")
-    dropped = invoke("bin", gaps, "--add-level --on-missing drop -o", out)
+def test_rows_without_uncertainties(invoke: Invoke, gaps: Path, frame: pl.DataFrame) -> None:
+    rows = write(frame.drop("uncertainty"), "rows.csv")
+    dropped = invoke("bin", gaps, "--add-level --on-missing drop -o out.csv")
     dropped.succeeded("3 of 600 rows")
     assert dropped.result()["level"].null_count() == 3
-    alone = invoke("bin", rows, "--add-level", "-o", out)
+    alone = invoke("bin", rows, "--add-level", "-o out.csv")
     alone.succeeded("no column 'uncertainty'")
     assert alone.result()["level"].unique().to_list() == [0]
     assert ck.bin(frame, add_level=True)["level"].max() == 2
 
 
-def test_levels_by_the_edges_of_a_boundary_on_tied_uncertainties(
-    invoke: Invoke, tmp_path: Path
-) -> None:
-    model, out = tmp_path / "m.json", tmp_path / "out.csv"
+def test_levels_by_the_edges_of_a_boundary_on_tied_uncertainties(invoke: Invoke) -> None:
     tied = {"score": range(20), "uncertainty": [1.0] * 15 + [2.0] * 5, "label": [0, 1] * 10}
-    rows = write(pl.DataFrame(tied).with_columns(pl.col("score") / 20), tmp_path / "rows.csv")
+    rows = write(pl.DataFrame(tied).with_columns(pl.col("score") / 20), "rows.csv")
     fit = "--recall 0.5 --method exact --uncertainty-bins 3 --folds 0 -o"
-    assert invoke("boundary", rows, fit, model).result()["uncertainty_edges"] == [1.0, 1.0]
-    given = ["bin", rows, "--add-level -o", out, "--uncertainty-edges"]
-    assert invoke(*given, model).result()["level"].to_list() == [2] * 20
+    assert invoke("boundary", rows, fit, "m.json").result()["uncertainty_edges"] == [1.0, 1.0]
+    given = ["bin", rows, "--add-level -o out.csv", "--uncertainty-edges"]
+    assert invoke(*given, "m.json").result()["level"].to_list() == [2] * 20
     for text in ("[2, 1]", "[]", '["a"]', "[1e999]"):
-        (tmp_path / "edges.json").write_text(text)
-        invoke(*given, tmp_path / "edges.json").refused(2, "edges of uncertainty levels")
+        Path("edges.json").write_text(text)
+        invoke(*given, "edges.json").refused(2, "edges of uncertainty levels")

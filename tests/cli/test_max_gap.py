@@ -123,15 +123,13 @@ def test_a_gap_is_certified_with_its_bound(gap: str, rows: Path, invoke: Invoke)
 
 
 @pytest.mark.parametrize(("measure", "of"), [("recall", 1), ("fpr", 0)])
-def test_a_certified_gap_is_that_of_its_own_class(
-    measure: str, of: int, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_certified_gap_is_that_of_its_own_class(measure: str, of: int, invoke: Invoke) -> None:
     """Rows of one class have lower scores in one segment; those of the other one are alike in both."""
     draw = np.random.default_rng(4)
     label, site = draw.integers(0, 2, 4000), draw.choice(["a", "b"], 4000)
     moved = np.where((label == of) & (site == "b"), 1.5, 0.0)
     score = 1 / (1 + np.exp(-draw.normal(1.5 * label - moved, 1.0)))
-    rows = tmp_path / "rows.parquet"
+    rows = Path("rows.parquet")
     frame = {"score": score, "label": label, "site": site, "weight": np.ones(4000)}
     pl.DataFrame(frame).write_parquet(rows)
     sure = ("--by site --confidence 0.9 --method exact --uncertainty-bins 1",)
@@ -140,59 +138,43 @@ def test_a_certified_gap_is_that_of_its_own_class(
     assert gaps(invoke, rows, "weight")[measure] <= 0.15
 
 
-def test_a_segment_of_a_few_rows_has_no_certificate(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_segment_of_a_few_rows_has_no_certificate(invoke: Invoke) -> None:
     draw = np.random.default_rng(0)
     score = draw.uniform(size=3000)
     site = np.array(["c"] * 6 + ["a"] * 1494 + ["b"] * 1500)
     label = (draw.uniform(size=3000) < score).astype(int)
     frame = pl.DataFrame({"score": score, "label": label, "site": site})
-    rows = write(frame, tmp_path / "rows.parquet")
+    rows = write(frame, "rows.parquet")
     sure = ("--precision 0.6 --by site --confidence 0.9 --min-group-positives 1",)
     each = fit(invoke, rows, *sure, "--method st --bound each")  # each segment for itself
     assert [own["score_thresholds"] for own in each["groups"].values()].count([None]) == 1
-    gap = ("--method exact --max-gap recall:0.2", "-o", tmp_path / "gap.json")
+    gap = ("--method exact --max-gap recall:0.2", "-o", Path("gap.json"))
     invoke("boundary", rows, *sure, *gap).refused(4, "segment 'c' has too few rows for a recall")
 
 
-def test_show_says_what_the_gap_costs(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    model = tmp_path / "m.json"
-    done = invoke("boundary", rows, *BASE, "--max-gap", "recall:.02", "-o", model)
+def test_show_says_what_the_gap_costs(rows: Path, invoke: Invoke) -> None:
+    done = invoke("boundary", rows, *BASE, "--max-gap", "recall:.02", "-o m.json")
     assert "Their recall is at most 0.02 apart: " in done.stderr
-    shown = invoke("show", model).stdout.decode()
+    shown = invoke("show", "m.json").stdout.decode()
     assert "largest gap in recall" in shown and "Without --max-gap: recall 0." in shown
 
 
-@pytest.mark.parametrize(
-    ("options", "code", "said"),
-    [
-        ("--precision .7 --max-gap recall:.1", 2, "--max-gap goes with --by"),
-        (f"{SITE} --max-gap auc:.1", 2, "measures: recall, fpr"),
-        (f"{SITE} --max-gap recall:1.5", 2, "expected a number from 0 to 1"),
-        (f"{SITE} --max-gap recall:.1 --bound each", 2, "one bound on all rows"),
-        (f"{SITE} --max-gap recall:.1 --method mist", 2, "auto and exact, not mist"),
-        (f"{SITE} --max-gap recall:.1 --confidence .9 --groups uncertainty", 2, "count once"),
-        (f"{SITE} --max-gap recall:.001 --confidence .9", 4, "allow a larger gap"),
-        (f"{SITE} --max-gap recall:.1 --value weight", 2, "--value"),
-        ("--maximize f1 --by site --max-gap fpr:.1", 2, "--max-gap goes with"),
-        (
-            "--precision 1 --by site --max-gap recall:0 --uncertainty-bins 1",
-            4,
-            "allow a larger gap",
-        ),
-    ],
-)
-def test_what_is_refused(
-    options: str, code: int, said: str, rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    invoke("boundary", rows, options, "-o", tmp_path / "none.json").refused(code, said)
-    assert not (tmp_path / "none.json").exists()
-
-
-def test_several_promises_with_a_gap_say_what_could_be_had(tmp_path: Path, invoke: Invoke) -> None:
+def test_several_promises_with_a_gap_say_what_could_be_had(invoke: Invoke) -> None:
     random = np.random.default_rng(0)
     score = random.random(300)
     label = (random.random(300) < score).astype(int)
     frame = pl.DataFrame({"score": score, "label": label, "shop": ["a", "b"] * 150})
-    path = write(frame, tmp_path / "few.parquet")
+    path = write(frame, "few.parquet")
     given = ("--precision 0.95 --recall 0.6 --confidence 0.95 --by shop --max-gap recall:0.3",)
-    invoke("boundary", path, *given, "-o", tmp_path / "m.json").refused(4, "may be enough")
+    invoke("boundary", path, *given, "-o m.json").refused(4, "may be enough")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--precision .7 --max-gap recall:.001 --confidence .9",
+        "--precision 1 --max-gap recall:0 --uncertainty-bins 1",
+    ],
+)
+def test_a_gap_that_cannot_be_kept(options: str, rows: Path, invoke: Invoke) -> None:
+    invoke("boundary", rows, options, "--by site -o none.json").refused(4, "allow a larger gap")

@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import calibkit as ck
+from tests.cli.score_files import merge_parts
 from tests.conftest import Invoke, Outcome
 
 FITS = {
@@ -78,45 +79,38 @@ def test_models_and_exports_are_those_of_the_hundredths(
 
 
 @pytest.mark.few(1)
-def test_metrics_grids_and_states(rows: Path, invoke: Invoke, tmp_path: Path) -> None:
+def test_metrics_grids_and_states(rows: Path, invoke: Invoke) -> None:
     tables = [given(rows, kind) for kind in KINDS]
     options = "--score score --score score_b --top 0.1 --json"
     first, second = (invoke("evaluate", *table, options).result()["metrics"] for table in tables)
     assert first == second
-    output = ("--score-bins 20 -o", tmp_path / "grid.csv")
+    output = ("--score-bins 20 -o", Path("grid.csv"))
     grid, other = (invoke("bin", *table, *output).result() for table in tables)
     assert grid.equals(other)
     frame = pl.read_parquet(rows / "percent.parquet")
-    states = [tmp_path / "0.state", tmp_path / "1.state"]
-    options = FITS["exact"].removeprefix("boundary ")
-    for state, part in zip(states, (frame[:300], frame[300:]), strict=True):
-        part.write_parquet(tmp_path / "part.parquet")
-        line = ("boundary", tmp_path / "part.parquet", options, "--scale percent --partial")
-        invoke(*line, "-o", state).succeeded()
-    invoke("merge", *states, "-o", tmp_path / "merged.json").succeeded()
+    line = (*FITS["exact"].split(" ", 1), "--scale percent")
+    merged = merge_parts("merged.json", (frame[:300], frame[300:]), *line)
     whole = model(invoke, "exact", "percent", rows).output
-    assert whole and (tmp_path / "merged.json").read_bytes() == whole.read_bytes()
+    assert whole and merged.read_bytes() == whole.read_bytes()
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_cells_of_a_grid_are_those_of_the_hundredths(
-    suffix: str, rows: Path, invoke: Invoke, tmp_path: Path
+    suffix: str, rows: Path, invoke: Invoke
 ) -> None:
-    found, grid = [], tmp_path / f"grid.{suffix}"
+    found = []
     for table in (given(rows, kind) for kind in KINDS):
-        invoke("bin", *table, "--score-bins 4 -o", grid).succeeded()
-        done = invoke("evaluate", *table, "--grid", grid, "--no-intervals --json")
+        invoke("bin", *table, "--score-bins 4 -o", f"grid.{suffix}").succeeded()
+        done = invoke("evaluate", *table, "--grid", f"grid.{suffix}", "--no-intervals --json")
         found.append(done.result()["metrics"]["score"]["all"])
     assert found[0] == found[1]
 
 
-def test_probabilities_are_watched_as_their_hundredths_are(
-    rows: Path, invoke: Invoke, tmp_path: Path
-) -> None:
+def test_probabilities_are_watched_as_their_hundredths_are(rows: Path, invoke: Invoke) -> None:
     found = []
     for kind in KINDS:
         judged = (model(invoke, "exact", kind, rows).output, rows / f"{kind}.parquet")
-        words = ("--state", tmp_path / kind, "--precision 0.5 --calibration --json")
+        words = ("--state", Path(kind), "--precision 0.5 --calibration --json")
         estimated = invoke("drift", *judged, "--estimate --json").result()["estimated"]
         found.append((invoke("watch", *judged, *words).result(), estimated))
     assert found[0] == found[1]

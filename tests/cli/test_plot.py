@@ -17,18 +17,18 @@ from tests.library.pictures import voted
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows() -> Path:
     frame = simulate(500).with_columns(run=pl.col("id") % 7, other=pl.col("score") ** 2)
-    return write(frame, tmp_path / "rows.parquet")
+    return write(frame, "rows.parquet")
 
 
 @pytest.fixture
-def votes(tmp_path: Path) -> Path:
-    return write(voted(), tmp_path / "votes.parquet")
+def votes() -> Path:
+    return write(voted(), "votes.parquet")
 
 
-def test_a_picture_and_its_points_are_written(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    output, data, again = (tmp_path / name for name in ("a.svg", "a.csv", "b.csv"))
+def test_a_picture_and_its_points_are_written(rows: Path, invoke: Invoke) -> None:
+    output, data, again = (Path(name) for name in ("a.svg", "a.csv", "b.csv"))
     given = ("plot", "auc-lift", rows, "--baseline score --score other --by run --no-intervals")
     said = invoke(*given, "-o", output, "--data", data)
     assert (said.code, said.stdout) == (0, b"")
@@ -38,19 +38,19 @@ def test_a_picture_and_its_points_are_written(rows: Path, tmp_path: Path, invoke
     assert again.read_bytes() == data.read_bytes()
 
 
-def test_votes(votes: Path, tmp_path: Path, invoke: Invoke) -> None:
-    output = tmp_path / "a.png"
+def test_votes(votes: Path, invoke: Invoke) -> None:
+    output = Path("a.png")
     given = "--probs a_*,b_* --counts count_* --alpha0 alpha0 --size 3x3 -o"
     assert invoke("plot", "dispersion", votes, given, output).code == 0
     assert output.read_bytes().startswith(b"\x89PNG")
-    output = tmp_path / "curve.csv"
+    output = Path("curve.csv")
     given = "--probs a_* --counts count_* --alpha0 alpha0 -q --reliability"
     assert invoke("evaluate", votes, given, output).code == 0
     assert set(pl.read_csv(output)["curve"]) == {"disagreement"}
 
 
-def test_boundaries_are_drawn(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    model, output = tmp_path / "boundary.json", tmp_path / "a.csv"
+def test_boundaries_are_drawn(rows: Path, invoke: Invoke) -> None:
+    model, output = Path("boundary.json"), Path("a.csv")
     make(model, "boundary", rows, "--precision 0.6 --method exact --folds 0")
     for kind, column in (("precision-recall", "curve"), ("roc", "curve"), ("heatmap", "kind")):
         assert invoke("plot", kind, rows, "--boundary", model, "-o", output).code == 0
@@ -68,20 +68,20 @@ def test_pipes(rows: Path, command: Callable[..., object], invoke: Invoke) -> No
     assert table.startswith(b"name,curve,threshold,")
 
 
-def test_one_picture_an_input(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    write(pl.read_parquet(rows).head(300), tmp_path / "two.parquet")
-    single = make(tmp_path / "single.svg", "plot", "roc", rows)
-    given = [rows, tmp_path / "two.parquet", "-o", f"{tmp_path}/out/", "--output-format", "svg"]
+def test_one_picture_an_input(rows: Path, invoke: Invoke) -> None:
+    write(pl.read_parquet(rows).head(300), "two.parquet")
+    single = make("single.svg", "plot", "roc", rows)
+    given = [rows, Path("two.parquet"), "-o", "out/", "--output-format", "svg"]
     said = invoke("plot", "roc", *given)
     assert said.stderr.splitlines()[-1] == (
-        f"2 pictures written to {tmp_path}/out/: {tmp_path}/out/rows.svg, {tmp_path}/out/two.svg."
+        "2 pictures written to out/: out/rows.svg, out/two.svg."
     )
-    assert (tmp_path / "out" / "rows.svg").read_bytes() == single.read_bytes()
-    assert (tmp_path / "out" / "two.svg").exists()
+    assert Path("out/rows.svg").read_bytes() == single.read_bytes()
+    assert Path("out/two.svg").exists()
 
 
-def test_json_and_dry_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    output = tmp_path / "a.svg"
+def test_json_and_dry_run(rows: Path, invoke: Invoke) -> None:
+    output = Path("a.svg")
     said = invoke("plot", "roc", rows, "-o", output, "--dry-run")
     assert said.code == 0
     assert b"score: column 'score'" in said.stdout
@@ -92,15 +92,14 @@ def test_json_and_dry_run(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
 
 
 def test_without_matplotlib_points_can_be_had_but_no_picture(
-    rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    rows: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)  # type: ignore[arg-type]
     for given in (["plot", "roc", rows, "-o"], ["evaluate", rows, "--plot"]):
-        invoke(*given, tmp_path / "a.svg").refused(2, "pip install 'calibkit[plot]'")
-        assert not (tmp_path / "a.svg").exists()
-    assert invoke("plot", "roc", rows, "-o", tmp_path / "a.csv").code == 0
+        invoke(*given, "a.svg").refused(2, "pip install 'calibkit[plot]'")
+    assert invoke("plot", "roc", rows, "-o a.csv").code == 0
 
 
 @pytest.mark.more
@@ -115,91 +114,34 @@ def test_plots_load_matplotlib_only_to_draw(rows: Path, tmp_path: Path) -> None:
     printed(code)
 
 
-@pytest.mark.parametrize(
-    ("given", "code", "message"),
-    [
-        (["roc", "-o", "a.gif"], 2, "a picture is .svg, .png or .pdf"),
-        (["roc", "-o", "-", "--json"], 2, "both write to standard output"),
-        (["roc", "--json"], 2, "--json needs -o FILE"),
-        (["roc", "-o", "no/such/a.svg"], 2, "no such folder"),
-        (["roc", "-o", "a.svg", "--data", "-"], 2, "would mix with the picture"),
-        (["roc", "-o", "a.svg", "--data", "a.json"], 2, "names no known format"),
-        (["roc", "-o", "out/", "--data", "a.csv"], 2, "leave --data out"),
-        (["roc", "-o", "a.svg", "--size", "big"], 2, "WIDTHxHEIGHT"),
-        (["roc", "-o", "a.svg", "--width", "100"], 2, "expected 2.5 to 40"),
-        (["roc", "-o", "a.svg", "--score", "scor"], 2, "did you mean 'score'"),
-        (["roc", "-o", "a.svg", "--boundary", "no.json"], 2, "no.json"),
-        (["hetmap", "-o", "a.svg"], 2, "hetmap"),
-        (["heatmap", "-o", "a.svg", "--uncertainty", "none"], 2, "none"),
-        (["regions", "-o", "a.svg"], 2, "name its model by --boundary"),
-        (
-            ["reliability", "-o", "a.svg", "--scale", "raw"],
-            3,
-            "needs scores that are probabilities",
-        ),
-        (["reliability", "-o", "a.svg", "--score", "id"], 3, "not in [0, 1]"),
-        (["roc", "-o", "a.svg", "--label", "weight"], 3, "weight"),
-        (["bias", "-o", "a.svg", "--top", "0"], 2, "share above 0"),
-        (["auc-lift", "-o", "a.svg"], 2, "name a --baseline and another --score"),
-        (["recall-gain", "-o", "a.svg", "--method", "mits"], 2, "did you mean 'mist'"),
-        (["recall-gain", "-o", "a.svg", "--precision", "2"], 2, "2"),
-        (["positivity", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["ece-at", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["recall-gain", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["roc", "-o", "a.csv", "--confidence", "2"], 2, "--confidence is 2"),
-        (["roc", "-o", "rows.parquet"], 2, "rows.parquet"),
-    ],
-)
-def test_what_is_refused(
-    given: list[str],
-    code: int,
-    message: str,
-    rows: Path,
-    invoke: Invoke,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(rows.parent)
-    before = rows.read_bytes()
-    kind, *more = given
-    said = invoke("plot", kind, rows, *more)
-    assert said.code == code, said
-    assert message in said.stderr + said.stdout.decode()
-    assert {path.name for path in rows.parent.iterdir()} == {"rows.parquet"}
-    assert rows.read_bytes() == before
-
-
-def test_evaluate_draws_what_goes_with_it(
-    rows: Path, votes: Path, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_evaluate_draws_what_goes_with_it(rows: Path, votes: Path, invoke: Invoke) -> None:
     for kind, path, same, more in (
         ("reliability", rows, "--bins 8", "--top 0.1 --metrics auc"),
         ("disagreement", votes, "--probs a_* --counts count_*", "-q"),
         ("roc", rows, "--scale raw", "--metrics auc"),
     ):
-        a, b, metrics = tmp_path / "a.svg", tmp_path / "b.svg", tmp_path / "m.json"
+        a, b, metrics = Path("a.svg"), Path("b.svg"), Path("m.json")
         assert invoke("plot", kind, path, same, "-o", a).code == 0
         assert invoke("evaluate", path, same, more, "--plot", b, "-o", metrics).code == 0
         assert a.read_bytes() == b.read_bytes()
     assert invoke("evaluate", rows, "--plot", "-", "-o", metrics).code == 2
-    assert invoke("evaluate", rows, "--plot", tmp_path / "a.gif", "-o", metrics).code == 2
+    assert invoke("evaluate", rows, "--plot a.gif", "-o", metrics).code == 2
 
 
-def test_the_nights_of_a_watch(rows: Path, tmp_path: Path, invoke: Invoke) -> None:
-    states = [tmp_path / "1.state", tmp_path / "2.state"]
-    model = make(tmp_path / "boundary.json", "boundary", rows, "--fpr 0.2 --folds 0")
+def test_the_nights_of_a_watch(rows: Path, invoke: Invoke) -> None:
+    states = [Path("1.state"), Path("2.state")]
+    model = make("boundary.json", "boundary", rows, "--fpr 0.2 --folds 0")
     for place, state in enumerate(states):
-        shard = write(pl.read_parquet(rows)[place::2], tmp_path / f"{place}.parquet")
+        shard = write(pl.read_parquet(rows)[place::2], f"{place}.parquet")
         assert invoke("watch", model, shard, "--state", state, "--recall", "0.3", "-q").code == 0
-    picture, table = tmp_path / "a.svg", tmp_path / "a.csv"
+    picture, table = Path("a.svg"), Path("a.csv")
     said = invoke("plot", "watch", *states, "-o", picture, "--data", table)
     assert (said.code, said.stdout) == (0, b""), said.stderr
     ET.parse(picture)
     frame = pl.read_csv(table)
     assert frame["rows"].to_list() == [int(pl.read_parquet(rows)["label"].sum())]
-    again = tmp_path / "b.svg"  # from the table of its points
+    again = Path("b.svg")  # from the table of its points
     assert invoke("plot", "watch", table, "-o", again).code == 0
     assert again.read_bytes() == picture.read_bytes()
-    said = invoke("plot", "watch", rows, "-o", tmp_path / "c.svg")
-    said.refused(2, "no column 'promise' for plot watch")
-    said = invoke("plot", "watch", states[0], states[0], "-o", tmp_path / "c.svg")
-    said.refused(3, "count twice")
+    invoke("plot", "watch", rows, "-o c.svg").refused(2, "no column 'promise' for plot watch")
+    invoke("plot", "watch", states[0], states[0], "-o c.svg").refused(3, "count twice")

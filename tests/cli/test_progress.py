@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import pty
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,7 +15,7 @@ from calibkit.files.sources import Source
 from calibkit.runtime.progress import listen, steps
 from calibkit_cli import console as progress
 from calibkit_cli.console import Console, ProgressLine, clear_line, end_lines
-from tests.conftest import clean_environment
+from tests.cli.test_formats import on_terminal
 
 
 class Terminal(io.StringIO):
@@ -99,14 +96,12 @@ def test_the_clock_runs_while_nothing_is_told() -> None:
     tuple(map(int, pl.__version__.split(".")[:2])) < (2, 1),
     reason="polars 2.0 maps text into memory, of which nobody counts bytes",
 )
-def test_bytes_are_told_while_text_is_scanned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bytes_are_told_while_text_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "_MUCH", 10_000_000)
     line = ProgressLine(Terminal(), lambda: 3.0)
     line.clear()
     assert line.text() == "0:00:00 so far"
-    rows = tmp_path / "rows.csv"
+    rows = Path("rows.csv")
     rows.write_text("label\n" + "10\n" * 5_000_000)
     pl.read_csv(rows)
     assert line.text() in ("15 MB read, 0:00:00 so far", "16 MB read, 0:00:00 so far")
@@ -140,19 +135,7 @@ def test_a_source_tells_of_its_windows() -> None:
     assert told[3:] == [(k, 2, "trees grown") for k in (0, 1, 2)]
 
 
-def test_a_short_run_on_a_terminal_shows_nothing(tmp_path: Path) -> None:
-    rows, output = tmp_path / "rows.csv", tmp_path / "v.json"
-    rows.write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
-    mine, theirs = pty.openpty()
-    subprocess.run(
-        [sys.executable, "-m", "calibkit_cli.main", "vad", str(rows), "-o", str(output)],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env=clean_environment(),
-        check=True,
-    )
-    os.close(theirs)
-    said = os.read(mine, 10_000).decode()
-    os.close(mine)
-    assert "rows/s" not in said and "Model written" in said
+def test_a_short_run_on_a_terminal_shows_nothing() -> None:
+    Path("rows.csv").write_text("score_1,score_2\n0.2,0.3\n0.7,0.6\n")
+    code, said = on_terminal("vad", "rows.csv", "-o", "v.json")
+    assert code == 0 and "rows/s" not in said and "Model written" in said

@@ -82,13 +82,12 @@ def labels(reader: Reader) -> list[str]:
 
 
 @pytest.fixture
-def reported(tmp_path: Path, invoke: Invoke) -> Callable[..., Reader]:
+def reported(invoke: Invoke) -> Callable[..., Reader]:
     """Evaluate rows with a page, and read it."""
 
     def call(frame: pl.DataFrame, *options: object) -> Reader:
-        rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
-        metrics = tmp_path / "metrics.json"
-        invoke("evaluate", rows, *options, "--report", page, "-q -o", metrics).succeeded()
+        rows, page = write(frame, "rows.parquet"), Path("report.html")
+        invoke("evaluate", rows, *options, "--report", page, "-q -o metrics.json").succeeded()
         return read(page)
 
     return call
@@ -98,8 +97,8 @@ Reported = Callable[..., Reader]
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
-    return write(simulate(400), tmp_path / "rows.parquet")
+def rows() -> Path:
+    return write(simulate(400), "rows.parquet")
 
 
 @pytest.fixture
@@ -109,18 +108,16 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("plain")
-def test_the_page_says_what_value_is_caught_and_missed(
-    rows: Path, tmp_path: Path, invoke: Invoke
-) -> None:
-    page, metrics = tmp_path / "v.html", tmp_path / "m.json"
+def test_the_page_says_what_value_is_caught_and_missed(rows: Path, invoke: Invoke) -> None:
+    page = Path("v.html")
     amount = pl.Series(np.random.default_rng(2).lognormal(5.0, 1.0, 400).round(2))
     amounts = pl.read_parquet(rows).with_columns(amount=amount)
     write(amounts, rows)
     fit = "--precision 0.6 --method exact --value amount"
-    model = make(tmp_path / "v.json", "boundary", rows, fit)
-    judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o", metrics)
+    model = make("v.json", "boundary", rows, fit)
+    judge = ("evaluate", rows, "--boundary", model, "--report", page, "-o m.json")
     assert invoke(*judge, "--by label --prevalence 0.2 --top 0.5 --top-by score").code == 0
-    done = pl.read_parquet(make(tmp_path / "a.parquet", "apply", model, rows))
+    done = pl.read_parquet(make("a.parquet", "apply", model, rows))
     missed, caught, alarms = (
         float(done.filter(label=label, decision=decision)["amount"].sum())
         for label, decision in ((1, 0), (1, 1), (0, 1))
@@ -158,11 +155,11 @@ def test_the_page_says_what_value_is_caught_and_missed(
     ],
 )  # fmt: skip
 def test_a_page_compares_figures_of_rows_that_count_alike(
-    fit: str, judge: str, said: str, beside: set[str], tmp_path: Path, reported: Reported
+    fit: str, judge: str, said: str, beside: set[str], reported: Reported
 ) -> None:
     frame = simulate(400).with_columns(amount=pl.col("id") % 7 + 1)
-    rows = write(frame, tmp_path / "fit.parquet")
-    model = make(tmp_path / "m.json", "boundary", rows, fit + " --method st")
+    rows = write(frame, "fit.parquet")
+    model = make("m.json", "boundary", rows, fit + " --method st")
     text = reported(frame, "--boundary", model, *filter(None, [judge])).text
     assert said in text
     table = text.partition("What to expect, and what was found")[2].partition("Flag rows")[0]
@@ -175,11 +172,11 @@ def test_a_page_compares_figures_of_rows_that_count_alike(
 
 
 @pytest.mark.usefixtures("plain")
-def test_bounds_and_shares_are_not_rounded_away(tmp_path: Path, reported: Reported) -> None:
+def test_bounds_and_shares_are_not_rounded_away(reported: Reported) -> None:
     label = [1] * 19_999 + [0] + [0] * 900
     frame = pl.DataFrame({"score": [0.9] * 20_000 + [0.1] * 900, "label": label})
-    rows = write(frame.with_columns(all=1), tmp_path / "fit.parquet")
-    model = make(tmp_path / "m.json", "boundary", rows, "--precision 0.99994 --method st --folds 0")
+    rows = write(frame.with_columns(all=1), "fit.parquet")
+    model = make("m.json", "boundary", rows, "--precision 0.99994 --method st --folds 0")
     text = reported(frame, "--boundary", model).text
     assert "precision >= 0.99994: these rows show 0.99995, which meets it" in text
     assert (
@@ -189,9 +186,9 @@ def test_bounds_and_shares_are_not_rounded_away(tmp_path: Path, reported: Report
 
 
 def test_the_page_shows_every_figure_and_the_story_of_the_boundary(
-    rows: Path, model: Path, tmp_path: Path, invoke: Invoke
+    rows: Path, model: Path, invoke: Invoke
 ) -> None:
-    page, metrics = tmp_path / "report.html", tmp_path / "metrics.json"
+    page, metrics = Path("report.html"), Path("metrics.json")
     done = invoke("evaluate", rows, "--boundary", model, "--top 0.1 --report", page, "-o", metrics)
     assert (done.code, done.stdout) == (0, b"")
     reader, found = read(page), json.loads(metrics.read_text())
@@ -238,8 +235,8 @@ def test_names_are_shown_and_never_obeyed(reported: Reported) -> None:
     assert any(f"{names[-1]}: ece" in label for label in labels(reader))
 
 
-def test_the_name_of_a_file_is_escaped(tmp_path: Path, invoke: Invoke) -> None:
-    rows, page = write(simulate(100), tmp_path / "<i>rows.parquet"), tmp_path / "report.html"
+def test_the_name_of_a_file_is_escaped(invoke: Invoke) -> None:
+    rows, page = write(simulate(100), "<i>rows.parquet"), Path("report.html")
     invoke("evaluate", rows, "--report", page, "-q -o /dev/null").succeeded()
     assert "<i>rows.parquet" in read(page).text
 
@@ -270,12 +267,12 @@ def test_classes_and_votes_have_a_page_as_well(judged: str, reported: Reported) 
 
 
 @pytest.mark.usefixtures("plain")
-def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
+def test_warnings_stand_on_the_page(invoke: Invoke) -> None:
     frame = simulate(300).with_columns(
         score=pl.when(pl.int_range(pl.len()) < 7).then(None).otherwise(pl.col("score"))
     )
-    rows, page = write(frame, tmp_path / "rows.parquet"), tmp_path / "report.html"
-    done = invoke("evaluate", rows, "--on-missing drop --report", page, "-o", tmp_path / "m.json")
+    rows, page = write(frame, "rows.parquet"), Path("report.html")
+    done = invoke("evaluate", rows, "--on-missing drop --report", page, "-o m.json")
     assert done.code == 0
     assert "What to know about the data" in read(page).headings
     warned = next(line for line in done.stderr.splitlines() if line.startswith("Warning: "))
@@ -284,9 +281,9 @@ def test_warnings_stand_on_the_page(tmp_path: Path, invoke: Invoke) -> None:
 
 @pytest.mark.usefixtures("plain")
 def test_without_matplotlib_page_and_terminal_say_how_to_have_pictures(
-    rows: Path, tmp_path: Path, invoke: Invoke
+    rows: Path, invoke: Invoke
 ) -> None:
-    page = tmp_path / "report.html"
+    page = Path("report.html")
     done = invoke("evaluate", rows, "--report", page, "-o /dev/null")
     assert done.code == 0
     reader = read(page)
@@ -326,28 +323,18 @@ def test_a_picture_of_slices_has_a_line_a_slice_as_long_as_its_interval() -> Non
 
 
 @pytest.mark.usefixtures("plain")
-def test_the_page_says_which_differences_may_be_none(tmp_path: Path, reported: Reported) -> None:
+def test_the_page_says_which_differences_may_be_none(reported: Reported) -> None:
     noisy = simulate(400).with_columns(
         other=pl.col("score") ** 2, alike=(pl.col("score") + 1e-4).clip(0.0, 1.0)
     )
     reported(noisy, "--score other,alike --baseline score --metrics auc,brier,ece")
-    found = json.loads((tmp_path / "metrics.json").read_text())["differences"]
+    found = json.loads(Path("metrics.json").read_text())["differences"]
     pairs = ("other-score", "alike-score")
     ends = [own for pair in pairs for own in found[pair]["all"].values()]
     open_to_none = [own["low"] <= 0.0 <= own["high"] for own in ends if own["low"] is not None]
     assert set(open_to_none) == {True, False}
-    said = re.findall(">(yes|no)<", (tmp_path / "report.html").read_text())
+    said = re.findall(">(yes|no)<", Path("report.html").read_text())
     assert [word == "yes" for word in said] == open_to_none
-
-
-@pytest.mark.parametrize("output", ["-", "report.txt", "no/such/report.html", "report.html/"])
-def test_a_page_that_cannot_be_written_is_refused_before_any_work(
-    output: str, rows: Path, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = invoke("evaluate", rows, "--report", output, "-o", "metrics.json")
-    assert done.code == 2
-    assert not (tmp_path / "metrics.json").exists()
 
 
 def test_every_metric_is_explained() -> None:
@@ -358,11 +345,9 @@ def test_every_metric_is_explained() -> None:
 
 
 @pytest.mark.more
-def test_matplotlib_draws_in_the_colours_of_the_page(
-    model: Path, tmp_path: Path, reported: Reported
-) -> None:
+def test_matplotlib_draws_in_the_colours_of_the_page(model: Path, reported: Reported) -> None:
     reader = reported(simulate(400), "--boundary", model)
-    page = (tmp_path / "report.html").read_text()
+    page = Path("report.html").read_text()
     assert not re.search("https?:", page)
     for kind in (
         "Reliability diagram (score: ece 0.",
@@ -391,15 +376,15 @@ def test_rows_that_do_not_fit_have_a_page_all_the_same(reported: Reported) -> No
 
 
 @pytest.mark.more
-def test_of_many_slices_the_first_stand_in_full(tmp_path: Path, reported: Reported) -> None:
+def test_of_many_slices_the_first_stand_in_full(reported: Reported) -> None:
     frame = simulate(600).with_columns(shop=pl.int_range(pl.len()) % 150)
     reader = reported(frame, "--by shop --min-rows 1 --metrics count,ece --no-intervals")
     assert "of the first 100; metrics.json has 50 more" in reader.text
-    assert (tmp_path / "report.html").stat().st_size < 500_000
+    assert Path("report.html").stat().st_size < 500_000
 
 
-def test_counts_of_many_rows_are_told_in_full(invoke: Invoke, tmp_path: Path) -> None:
-    rows, page = tmp_path / "rows.parquet", tmp_path / "report.html"
+def test_counts_of_many_rows_are_told_in_full(invoke: Invoke) -> None:
+    rows, page = Path("rows.parquet"), Path("report.html")
     score = np.arange(20_000) / 20_000
     pl.DataFrame({"score": score, "label": (score > 0.25).astype(np.int8)}).write_parquet(rows)
     invoke("evaluate", rows, "--threshold 0.3827 --no-intervals --report", page).succeeded()

@@ -56,9 +56,9 @@ def fit(data: Any) -> BoundaryModel:
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
-def test_a_segment_is_found_whatever_wrote_it(case: str, tmp_path: Path) -> None:
+def test_a_segment_is_found_whatever_wrote_it(case: str) -> None:
     values, names = CASES[case]
-    frame, text = rows(values), tmp_path / "rows.csv"
+    frame, text = rows(values), Path("rows.csv")
     frame.write_csv(text)
     models = fit(frame), fit(text)
     assert len(set(models[0].apply(frame.head(3).with_columns(score=0.5))["margin"])) == 3
@@ -71,9 +71,9 @@ def test_a_segment_is_found_whatever_wrote_it(case: str, tmp_path: Path) -> None
             assert found.holds, f"{language}: {found}"
 
 
-def test_a_name_among_numbers_leaves_their_segments(tmp_path: Path) -> None:
+def test_a_name_among_numbers_leaves_their_segments() -> None:
     frame = rows(pl.Series([1.5, 2.0, 3.0]))
-    model, path = fit(frame), tmp_path / "named.csv"
+    model, path = fit(frame), Path("named.csv")
     named = pl.Series(["NA", *map(str, frame["g"].to_list()[1:])])
     frame.with_columns(g=named).write_csv(path)
     decided = [model.apply(one)["decision"].to_list()[1:] for one in (frame, path)]
@@ -82,8 +82,8 @@ def test_a_name_among_numbers_leaves_their_segments(tmp_path: Path) -> None:
 
 @pytest.mark.few(2)
 @pytest.mark.parametrize("case", CASES)
-def test_names_are_those_of_any_memory(case: str, tmp_path: Path, invoke: Invoke) -> None:
-    path, plain, squeezed = (tmp_path / name for name in ("r.parquet", "p.json", "s.json"))
+def test_names_are_those_of_any_memory(case: str, invoke: Invoke) -> None:
+    path, plain, squeezed = (Path(name) for name in ("r.parquet", "p.json", "s.json"))
     rows(CASES[case][0]).write_parquet(path)
     line = ("boundary", path, "--precision 0.5 --method exact --by g")
     invoke(*line, "-o", plain).succeeded()
@@ -92,19 +92,17 @@ def test_names_are_those_of_any_memory(case: str, tmp_path: Path, invoke: Invoke
     assert squeezed.read_bytes() == plain.read_bytes()
 
 
-def test_names_that_differ_in_zeros_have_one_order(tmp_path: Path, command: Command) -> None:
-    rows(CASES["zeros"][0]).write_parquet(tmp_path / "rows.parquet")
-    line = ("boundary", tmp_path / "rows.parquet", "--precision 0.5 --by g -q --json")
+def test_names_that_differ_in_zeros_have_one_order(command: Command) -> None:
+    rows(CASES["zeros"][0]).write_parquet("rows.parquet")
+    line = ("boundary", "rows.parquet", "--precision 0.5 --by g -q --json")
     done = [command(*line, env={"PYTHONHASHSEED": seed}) for seed in "12345"]
     assert len({json.loads(one.stdout)["provenance"]["data_hash"] for one in done}) == 1
 
 
 @pytest.mark.parametrize("option", ["by", "groups", "time"])
-def test_integers_beyond_64_bits(option: str, tmp_path: Path, invoke: Invoke) -> None:
+def test_integers_beyond_64_bits(option: str, invoke: Invoke) -> None:
     wide = pl.Series([2**70 + place for place in range(5)], dtype=pl.Int128)
-    path, state, whole, merged = (
-        tmp_path / name for name in ("r.csv", "r.state", "w.json", "m.json")
-    )
+    path, state, whole, merged = (Path(name) for name in ("r.csv", "r.state", "w.json", "m.json"))
     rows(wide).write_csv(path)
     line = ("calibrate", path, f"--{option}", "g")
     invoke("validate", *line[1:]).succeeded()

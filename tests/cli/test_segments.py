@@ -33,12 +33,11 @@ def rows(count: int = 900, seed: int = 5, shops: tuple[str, ...] = SHOPS) -> pl.
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+def fit(invoke: Invoke) -> Fit:
     """Fit and return the model."""
 
     def call(path: object, *options: object) -> Model:
-        output = tmp_path / "fitted.json"
-        return invoke("boundary", path, "--by", "shop", *options, "-q", "-o", output).result()
+        return invoke("boundary", path, "--by", "shop", *options, "-q", "-o fitted.json").result()
 
     return call
 
@@ -74,11 +73,9 @@ FITS = [
 
 @pytest.mark.few(4)
 @pytest.mark.parametrize("options", FITS)
-def test_figures_are_those_of_the_rows(
-    tmp_path: Path, invoke: Invoke, fit: Fit, options: str
-) -> None:
+def test_figures_are_those_of_the_rows(invoke: Invoke, fit: Fit, options: str) -> None:
     frame, test = rows(), rows(700, 6)
-    path, other = write(frame, tmp_path / "rows.parquet"), write(test, tmp_path / "test.csv")
+    path, other = write(frame, "rows.parquet"), write(test, "test.csv")
     model = fit(path, "--precision", "0.6", "--test", other, options)
     assert model["columns"]["by"] == {"name": "shop"}
     assert sorted(model["groups"]) == list(SHOPS)
@@ -97,9 +94,7 @@ def test_figures_are_those_of_the_rows(
         pooled = sum(part["cross_validated"]["recall"] * part["positives"] for part in fits)
         expected = pooled / sum(part["positives"] for part in fits)
         assert model["fit"]["cross_validated"]["recall"] == pytest.approx(expected, rel=1e-12)
-    applied = invoke(
-        "apply", tmp_path / "fitted.json", other, "-o", tmp_path / "a.parquet"
-    ).result()
+    applied = invoke("apply", "fitted.json", other, "-o a.parquet").result()
     assert applied["decision"].to_list() == decide(model, test)
     if "vw-dpmt" not in options:
         triples = zip(test["shop"], test["score"], test["uncertainty"], strict=True)
@@ -118,11 +113,9 @@ def prefixes(frame: pl.DataFrame) -> list[tuple[int, int]]:
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("levels", [1, 2])
-def test_one_bound_is_met_by_the_best_thresholds_together(
-    tmp_path: Path, fit: Fit, seed: int, levels: int
-) -> None:
+def test_one_bound_is_met_by_the_best_thresholds_together(fit: Fit, seed: int, levels: int) -> None:
     frame = rows(40, seed, SHOPS[:2]).with_columns(pl.col("score").round(1))
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     model = fit(path, "--precision 0.7 --method exact --uncertainty-bins", levels, "--folds 0")
     parts = []
     for shop in SHOPS[:2]:
@@ -141,12 +134,12 @@ def test_one_bound_is_met_by_the_best_thresholds_together(
     assert model["fit"]["upper_bound"] == seen["recall"]
 
 
-def test_each_segment_is_a_fit_of_its_own(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
+def test_each_segment_is_a_fit_of_its_own(invoke: Invoke, fit: Fit) -> None:
     frame, options = rows(), "--precision 0.6 --method exact"
-    model = fit(write(frame, tmp_path / "rows.parquet"), options, "--bound each")
+    model = fit(write(frame, "rows.parquet"), options, "--bound each")
     total = 0
     for shop in SHOPS:
-        path = write(frame.filter(pl.col("shop") == shop), tmp_path / f"{shop}.parquet")
+        path = write(frame.filter(pl.col("shop") == shop), f"{shop}.parquet")
         alone, own = invoke("boundary", path, options, "-q --json").result(), model["groups"][shop]
         for name in ("score_thresholds", "uncertainty_edges", "uncertainty_min"):
             assert own[name] == alone[name]
@@ -157,9 +150,9 @@ def test_each_segment_is_a_fit_of_its_own(tmp_path: Path, invoke: Invoke, fit: F
     assert model["fit"]["upper_bound"] == pytest.approx(model["fit"]["in_sample"]["recall"])
 
 
-def test_small_segments_share_one(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
+def test_small_segments_share_one(invoke: Invoke, fit: Fit) -> None:
     frame = pl.concat([rows(), rows(60, 8, ("x", "y", "z"))])
-    path, options = write(frame, tmp_path / "rows.parquet"), "--precision 0.6 --method st"
+    path, options = write(frame, "rows.parquet"), "--precision 0.6 --method st"
     model = fit(path, options, "--bound each")
     assert sorted(model["groups"]) == ["a", "b", "c", "other"]
     assert model["pooled"] == ["x", "y", "z"]
@@ -171,31 +164,25 @@ def test_small_segments_share_one(tmp_path: Path, invoke: Invoke, fit: Fit) -> N
     assert sorted(model["groups"]) == ["a", "b", "c", "other"]
     # Values that the fit has not seen, and none, are decided like those that share a segment.
     new = frame.with_columns(shop=pl.when(pl.col("id") % 3 == 0).then(None).otherwise(pl.lit("q")))
-    given = (tmp_path / "fitted.json", write(new, path), "-o", tmp_path / "applied.parquet")
+    given = (Path("fitted.json"), write(new, path), "-o", Path("applied.parquet"))
     assert invoke("apply", *given).result()["decision"].to_list() == decide(model, new)
 
 
-def test_unseen_values_are_decided_like_all_rows_together(
-    tmp_path: Path, invoke: Invoke, fit: Fit
-) -> None:
+def test_unseen_values_are_decided_like_all_rows_together(invoke: Invoke, fit: Fit) -> None:
     frame, options = rows(), "--precision 0.6 --method exact"
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     model, whole = fit(path, options), invoke("boundary", path, options, "-q --json").result()
     assert model["score_thresholds"] == whole["score_thresholds"]
-    new = write(frame.with_columns(shop=pl.lit("new")), tmp_path / "new.csv")
-    applied = invoke(
-        "apply", tmp_path / "fitted.json", new, "-o", tmp_path / "applied.csv"
-    ).result()
+    new = write(frame.with_columns(shop=pl.lit("new")), "new.csv")
+    applied = invoke("apply", "fitted.json", new, "-o applied.csv").result()
     assert applied["decision"].sum() == recount(whole, frame)["selected"]
 
 
-def test_a_segment_that_cannot_meet_its_bound_selects_nothing(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_segment_that_cannot_meet_its_bound_selects_nothing(invoke: Invoke) -> None:
     frame = rows(600, 9).with_columns(
         label=pl.when((pl.col("shop") == "c") & (pl.col("id") % 4 > 0)).then(0).otherwise("label")
     )
-    path, output = write(frame, tmp_path / "rows.parquet"), tmp_path / "b.json"
+    path, output = write(frame, "rows.parquet"), Path("b.json")
     given = ["--by shop --bound each --min-group-positives 1 --method st -o", output]
     done = invoke("boundary", path, "--precision", "0.8", *given)
     done.succeeded("segment 'c'")
@@ -215,13 +202,11 @@ def test_a_segment_that_cannot_meet_its_bound_selects_nothing(
         ("--confidence 0.5", 4, "9 rows are too few"),
     ],
 )
-def test_a_segment_that_lacks_a_class(
-    tmp_path: Path, invoke: Invoke, more: str, code: int, said: str
-) -> None:
+def test_a_segment_that_lacks_a_class(invoke: Invoke, more: str, code: int, said: str) -> None:
     score = [0.9, 0.8, 0.7, 0.3, 0.2, 0.5, 0.4, 0.1, 0.6]
     lines = {"score": score, "label": [1, 1, 1, 0, 0, 1, 0, 1, 0], "shop": [*"aaabbccdd"]}
     frame = pl.DataFrame(lines | {"w": [1, 1, 1, 1, 1, 1, 1, 0, 1]})
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     each = f"--by shop --bound each --min-group-positives 0 --folds 0 {more}"
     done = invoke("boundary", path, "--fpr", "0.5", each, "-q -o -")
     assert done.code == code
@@ -230,12 +215,12 @@ def test_a_segment_that_lacks_a_class(
         assert json.loads(done.stdout)["groups"]["c"]["score_thresholds"] == [0.5]
 
 
-def test_a_segment_left_out_is_one_whose_recall_is_missed(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_segment_left_out_is_one_whose_recall_is_missed(invoke: Invoke) -> None:
     lines = {"score": [0.4, 0.6, 0.2, 0.8], "label": [1, 1, 1, 0], "shop": [*"aabb"]}
-    path = write(pl.DataFrame(lines), tmp_path / "rows.csv")
+    path = write(pl.DataFrame(lines), "rows.csv")
     each = "--by shop --bound each --min-group-positives 0 --folds 0 --prevalence 0.2"
     for bound, met in (("--recall=0.3", False), ("--precision=0.1", True)):
-        done = invoke("boundary", path, each, bound, "-o", tmp_path / "each.json")
+        done = invoke("boundary", path, each, bound, "-o each.json")
         done.succeeded("segment 'a' has no negative row", "each that selects rows meets the bound")
         model = done.result()
         assert model["groups"]["a"]["score_thresholds"] == [None]
@@ -243,24 +228,24 @@ def test_a_segment_left_out_is_one_whose_recall_is_missed(tmp_path: Path, invoke
 
 
 @pytest.mark.parametrize("method", ["st", "exact", "mist", "stochastic", "auto"])
-def test_a_segment_that_weighs_nothing(tmp_path: Path, fit: Fit, method: str) -> None:
+def test_a_segment_that_weighs_nothing(fit: Fit, method: str) -> None:
     lines = {"score": [0.2, 0.8, 1.0, 0.0], "uncertainty": [0.1, 0.2, 0.3, 0.4]}
     lines |= {"label": [1, 0, 1, 1], "w": [3, 1, 2, 0], "shop": [*"aaab"]}
-    path, folds = write(pl.DataFrame(lines), tmp_path / "rows.csv"), 2 if method == "auto" else 0
+    path, folds = write(pl.DataFrame(lines), "rows.csv"), 2 if method == "auto" else 0
     model = fit(path, "--weight w --precision 0.5 --method", method, "--folds", folds)
     assert set(model["groups"]["b"]["score_thresholds"]) == {None}
     assert model["groups"]["a"]["fit"]["in_sample"]["recall"] == 1.0
 
 
-def test_stochastic_segments(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
-    path = write(rows(), tmp_path / "rows.parquet")
+def test_stochastic_segments(invoke: Invoke, fit: Fit) -> None:
+    path = write(rows(), "rows.parquet")
     exact, model = (fit(path, "--precision 0.6 --method", m) for m in ("exact", "stochastic"))
     seen = model["fit"]["in_sample"]
     assert seen["precision"] == pytest.approx(0.6, abs=1e-9)
     assert seen["recall"] >= exact["fit"]["in_sample"]["recall"]
     shares = [one["tie_probability"] for one in model["groups"].values()]
     assert sum(0.0 < share < 1.0 for share in itertools.chain(*shares)) == 1
-    given = (tmp_path / "fitted.json", path, "--key id -o", tmp_path / "applied.parquet")
+    given = (Path("fitted.json"), path, "--key id -o", Path("applied.parquet"))
     chance = invoke("apply", *given).result()["decision_probability"].sum()
     assert chance == pytest.approx(seen["selected"])
 
@@ -273,10 +258,8 @@ def test_stochastic_segments(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
         ("--capacity 0.2", "selected", -1),
     ],
 )
-def test_bounds_other_than_precision(
-    tmp_path: Path, fit: Fit, bound: str, figure: str, sign: int
-) -> None:
-    path = write(rows(), tmp_path / "rows.parquet")
+def test_bounds_other_than_precision(fit: Fit, bound: str, figure: str, sign: int) -> None:
+    path = write(rows(), "rows.parquet")
     model, limit = fit(path, bound, "--bound each --method exact"), float(bound.split()[1])
     for own in model["groups"].values():
         rows_of = own["fit"]["rows"] if figure == "selected" else 1
@@ -285,8 +268,8 @@ def test_bounds_other_than_precision(
     assert whole["upper_bound"] >= whole["in_sample"][figure] - 1e-12
 
 
-def test_rows_without_a_segment(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(changed(rows(100), shop={7: None}), tmp_path / "rows.parquet")
+def test_rows_without_a_segment(invoke: Invoke) -> None:
+    path = write(changed(rows(100), shop={7: None}), "rows.parquet")
     error = invoke("boundary", path, "--precision 0.5 --by shop --json").refused(3)
     assert (error["column"], error["first_rows"]) == ("shop", [7])
 
@@ -309,7 +292,7 @@ def test_the_hash_of_the_rows_is_that_of_their_segments_too() -> None:
     ],
 )
 def test_a_pooled_segment_is_not_taken_for_the_same_number(
-    kind: str, options: str, added: str, tmp_path: Path, invoke: Invoke
+    kind: str, options: str, added: str, invoke: Invoke
 ) -> None:
     random = np.random.default_rng(1)
     score = random.random(850).round(3)
@@ -317,22 +300,22 @@ def test_a_pooled_segment_is_not_taken_for_the_same_number(
     power = np.repeat([3.0, 1.0, 1.0], [400, 400, 50])
     label = (random.random(850) < score**power).astype(int)
     frame = pl.DataFrame({"score": score, "shop": shop, "label": label})
-    path, out = write(frame, tmp_path / "r.parquet"), tmp_path / "o.parquet"
-    model = invoke(kind, path, options, "--by shop -o", tmp_path / "m.json")
-    applied = invoke("apply", model.output, path, "-o", out).result()
+    path = write(frame, "r.parquet")
+    model = invoke(kind, path, options, "--by shop -o m.json")
+    applied = invoke("apply", model.output, path, "-o o.parquet").result()
     renamed = frame.with_columns(shop=pl.col("shop").replace("01", "other"))
-    unseen = write(renamed, tmp_path / "unseen.parquet")
-    other = invoke("apply", model.output, unseen, "-o", out).result()
+    unseen = write(renamed, "unseen.parquet")
+    other = invoke("apply", model.output, unseen, "-o o.parquet").result()
     assert applied[added][800:].to_list() == other[added][800:].to_list()
     if kind == "boundary":
         assert model.result()["fit"]["in_sample"]["selected"] == applied["decision"].sum()
     for to in ("sql", "python", "polars"):
-        given = (model.output, "--to", to, "--check", path, "-o", tmp_path / "x")
+        given = (model.output, "--to", to, "--check", path, "-o", Path("x"))
         invoke("export", *given).succeeded()
 
 
-def test_one_threshold_is_one_a_segment_at_any_number_of_levels(tmp_path: Path, fit: Fit) -> None:
-    path = write(rows(300), tmp_path / "rows.parquet")
+def test_one_threshold_is_one_a_segment_at_any_number_of_levels(fit: Fit) -> None:
+    path = write(rows(300), "rows.parquet")
     options = ("--precision", "0.7", "--method", "st", "--by", "shop", "--folds", 0)
     one, several = (fit(path, *options, "--uncertainty-bins", bins) for bins in (1, 3))
     assert several["fit"]["in_sample"] == one["fit"]["in_sample"]
@@ -340,11 +323,11 @@ def test_one_threshold_is_one_a_segment_at_any_number_of_levels(tmp_path: Path, 
 
 
 def test_no_more_levels_are_tried_than_segments_leave_room_for(
-    tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "MOST_LEVELS", 10)
-    path, line = write(rows(), tmp_path / "r.parquet"), ["--by shop --precision 0.5"]
-    done = invoke("boundary", path, *line, "-o", tmp_path / "b.json")
+    path, line = write(rows(), "r.parquet"), ["--by shop --precision 0.5"]
+    done = invoke("boundary", path, *line, "-o b.json")
     assert "Chosen by cross-validation among st and exact with 2, 3 levels." in done.stderr
     more = "3 segments of 5 uncertainty levels are more than 10 levels"
     invoke("boundary", path, *line, "--uncertainty-bins 5").refused(2, more)

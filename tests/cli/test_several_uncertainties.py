@@ -70,8 +70,8 @@ def test_an_exclusive_or_that_no_column_shows(rows: Path, invoke: Invoke) -> Non
     assert fresh["label"].mean() == pytest.approx(0.8, abs=chance)
 
 
-def test_columns_that_say_nothing_change_nothing(tmp_path: Path, invoke: Invoke) -> None:
-    path = write(frame(4000, 3, told=False), tmp_path / "rows.parquet")
+def test_columns_that_say_nothing_change_nothing(invoke: Invoke) -> None:
+    path = write(frame(4000, 3, told=False), "rows.parquet")
     done = invoke("boundary", path, "--recall 0.4 --uncertainty a,b,c --json")
     assert done.result()["method"] == "st"
 
@@ -113,13 +113,13 @@ def test_rows_that_judge_lie_in_the_cells_of_the_fit(more: dict[str, Any]) -> No
 
 @pytest.mark.parametrize(("method", "found"), [("auto", "curved"), ("exact", "exact")])
 def test_a_certificate_over_leaves_that_its_rows_did_not_choose(
-    method: str, found: str, tmp_path: Path, invoke: Invoke
+    method: str, found: str, invoke: Invoke
 ) -> None:
-    path = write(frame(20_000, 5), tmp_path / "rows.parquet")
+    path = write(frame(20_000, 5), "rows.parquet")
     model, said = fit(invoke, path, "--uncertainty a,b --confidence 0.9 --method", method)
     assert said["method"] == found
     assert said["fit"]["certificate"]["quantity"] == "precision"
-    applied = invoke("apply", model, path, "-o", tmp_path / "out.parquet").result()
+    applied = invoke("apply", model, path, "-o out.parquet").result()
     chosen, seen = applied.filter(pl.col("decision") == 1), said["fit"]["in_sample"]
     assert (chosen.height, chosen["label"].sum()) == (seen["selected"], seen["true_positives"])
     assert seen["precision"] >= 0.8 and seen["recall"] > 0.15  # each column alone: next to nothing
@@ -168,10 +168,8 @@ def smooth(rows: int, seed: int) -> pl.DataFrame:
     return pl.DataFrame({"score": 1.0 / (1.0 + np.exp(-z)), "a": a, "b": b, "label": label})
 
 
-def test_a_surface_over_all_columns_where_they_work_smoothly(
-    tmp_path: Path, invoke: Invoke
-) -> None:
-    path = write(smooth(12_000, 3), tmp_path / "rows.parquet")
+def test_a_surface_over_all_columns_where_they_work_smoothly(invoke: Invoke) -> None:
+    path = write(smooth(12_000, 3), "rows.parquet")
     _, auto = fit(invoke, path, "--uncertainty a,b")
     assert auto["method"] == "logistic"
     assert "logistic" in [one["method"] for one in auto["fit"]["candidates"]]
@@ -179,11 +177,11 @@ def test_a_surface_over_all_columns_where_they_work_smoothly(
     found, rival = (one["fit"]["cross_validated"]["recall"] for one in (auto, exact))
     assert found > rival
     model, said = fit(invoke, path, "--uncertainty a,b --method logistic")
-    applied = invoke("apply", model, path, "-o", tmp_path / "out.parquet").result()
+    applied = invoke("apply", model, path, "-o out.parquet").result()
     assert applied["decision"].sum() == said["fit"]["in_sample"]["selected"]
     assert len(said["score_thresholds"]) == len(said["partition"]["leaves"])
     assert invoke("show", model).code == 0
-    invoke("export", model, "--to sql --check", path, "-o", tmp_path / "rule.sql").succeeded()
+    invoke("export", model, "--to sql --check", path, "-o rule.sql").succeeded()
 
 
 def test_drift_evaluate_and_three_ways(rows: Path, invoke: Invoke) -> None:
@@ -210,27 +208,25 @@ def test_every_uncertainty_is_planned_and_read_as_numbers(rows: Path, invoke: In
     invoke(*line, "a,segment").refused(3, "segment")
 
 
-def weighed(frame: pl.DataFrame, tmp_path: Path, invoke: Invoke, more: str) -> list[Any]:
+def weighed(frame: pl.DataFrame, invoke: Invoke, more: str) -> list[Any]:
     """Return the cells, the thresholds and the figures of a fit."""
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     options = f"--uncertainty a,b --method exact --folds 0 --maximize f1 {more}"
-    said = invoke("boundary", path, options, "-o", tmp_path / "model.json").result()
+    said = invoke("boundary", path, options, "-o model.json").result()
     return [said["partition"], said["score_thresholds"], said["fit"]["in_sample"]]
 
 
-def test_a_weight_of_two_is_two_rows(tmp_path: Path, invoke: Invoke) -> None:
+def test_a_weight_of_two_is_two_rows(invoke: Invoke) -> None:
     rows = frame(900, 2).with_columns(pl.Series("w", np.random.default_rng(3).integers(1, 4, 900)))
     nothing, bins = rows.with_columns(w=pl.lit(0, pl.Int64)), "--uncertainty-bins 3"
     copies = rows.select(pl.exclude("w").repeat_by("w").explode())
-    written = weighed(copies, tmp_path, invoke, bins)
+    written = weighed(copies, invoke, bins)
     for weighted in (rows, pl.concat([rows, nothing, nothing])):
-        assert weighed(weighted, tmp_path, invoke, f"{bins} --weight w") == written
+        assert weighed(weighted, invoke, f"{bins} --weight w") == written
 
 
-def test_sampling_weights_say_nothing_of_how_many_rows_there_are(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_sampling_weights_say_nothing_of_how_many_rows_there_are(invoke: Invoke) -> None:
     rows = frame(900, 2).with_columns(w=pl.Series(np.random.default_rng(3).integers(1, 4, 900)))
-    given = (tmp_path, invoke, "--weight w --weight-kind sampling")
+    given = (invoke, "--weight w --weight-kind sampling")
     cells, *_ = weighed(rows.with_columns(pl.col("w") * 1.0), *given)
     assert weighed(rows.with_columns(pl.col("w") * 0.01), *given)[0] == cells

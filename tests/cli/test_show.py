@@ -1,4 +1,4 @@
-"""``show``: what a model does and what to expect of it; its JSON and its schema."""
+"""``show``: what a model does and what to expect of it; its JSON, and the JSON Schemas of all files."""
 
 from __future__ import annotations
 
@@ -7,27 +7,34 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 
 import calibkit as ck
 from calibkit.methods.boundary.result.parts import Candidate
-from calibkit.models.model import load
+from calibkit.models.model import SCALES, load
 from calibkit.models.page import Page, Table
+from calibkit.options.shared import Scale
+from calibkit.registry.methods import KINDS, schemas
+from calibkit.registry.states import read_state
+from calibkit.summaries.states import KEY
 from calibkit.views import boundary, hetcal
-from tests.cli.score_files import simulate, write
-from tests.conftest import Invoke, make
+from docs.write_schemas import FOLDER, texts
+from tests.cli.score_files import scores, simulate, write
+from tests.conftest import ROOT, Invoke, make
+from tests.json_schema import problems
 
 
 @pytest.fixture
-def fit(tmp_path: Path) -> Callable[..., Path]:
+def fit() -> Callable[..., Path]:
     def call(*options: object, frame: pl.DataFrame | None = None) -> Path:
-        path = write(simulate() if frame is None else frame, tmp_path / "fit.parquet")
+        path = write(simulate() if frame is None else frame, "fit.parquet")
         goal = "--precision 0.75 --method exact"
-        return make(tmp_path / "model.json", "boundary", path, goal, *options)
+        return make("model.json", "boundary", path, goal, *options)
 
     return call
 
@@ -57,18 +64,6 @@ def test_json_is_the_model_whatever_its_layout(
     whole = {**content, "score_thresholds": [1, 0, 1], "uncertainty_min": 0}
     model.write_text(json.dumps(whole))
     assert invoke("show", model).code == 0
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ("--schema bondary", ("'bondary'", "boundary", "did you mean")),
-        ("", ("--schema",)),
-        ("model.json --schema boundary", ("--schema",)),
-    ],
-)
-def test_a_model_or_a_known_kind(given: str, words: tuple[str, ...], invoke: Invoke) -> None:
-    invoke("show", *given.split()).refused(2, *words)
 
 
 def _models() -> dict[str, Callable[[], ck.Model]]:
@@ -184,19 +179,19 @@ def test_levels_give_way_to_candidates(candidates: int, most: int, models: Path)
 @pytest.mark.parametrize(("method", "most"), [("isotonic", 3), ("platt", 5)])
 @pytest.mark.usefixtures("terminal")
 def test_of_many_segments_some_are_shown_fewer_beside_steps(
-    method: str, most: int, tmp_path: Path, invoke: Invoke
+    method: str, most: int, invoke: Invoke
 ) -> None:
     sites = pl.Series([f"site-{place}" for place in range(8)] * 100)
-    rows = write(simulate(800).with_columns(site=sites), tmp_path / "rows.parquet")
-    model = make(tmp_path / "m.json", "calibrate", rows, "--by site --method", method)
+    rows = write(simulate(800).with_columns(site=sites), "rows.parquet")
+    model = make("m.json", "calibrate", rows, "--by site --method", method)
     for more, shown in ((), most), (("--all",), 8):
         lines = invoke("show", model, *more).stdout.decode().splitlines()
         assert sum("site-" in line for line in lines) == shown
 
 
-def test_a_pipe_and_a_summary_have_all(tmp_path: Path, invoke: Invoke) -> None:
-    rows = write(simulate(600), tmp_path / "rows.parquet")
-    model = make(tmp_path / "m.json", "calibrate", rows, "--method histogram --bins 60")
+def test_a_pipe_and_a_summary_have_all(invoke: Invoke) -> None:
+    rows = write(simulate(600), "rows.parquet")
+    model = make("m.json", "calibrate", rows, "--method histogram --bins 60")
     shown = invoke("show", model).stdout.decode()
     assert len(shown.splitlines()) > 40
     for text in (shown, load(model).summary()):
@@ -217,22 +212,21 @@ def test_uniform_bounds_hold_for_the_rows_of_the_fit(fit: Fit, invoke: Invoke) -
     assert f"{rows:,} rows" in shown
 
 
-def test_the_regret_of_a_measure_follows_from_its_slope(tmp_path: Path, invoke: Invoke) -> None:
-    calib, model = write(simulate(), tmp_path / "fit.parquet"), tmp_path / "best.json"
-    fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o", model).result()["fit"]
+def test_the_regret_of_a_measure_follows_from_its_slope(invoke: Invoke) -> None:
+    calib = write(simulate(), "fit.parquet")
+    fit = invoke("boundary", calib, "--maximize fbeta:2 --method st -o best.json").result()["fit"]
     rows, seen, positives = fit["rows"], fit["in_sample"], fit["positives"]
     tp, selected = seen["true_positives"] / rows, seen["selected"] / rows
     wide = 4 * positives / rows + selected  # fbeta:2 = 5 tp / wide
     # By tp and by fp; fn moves 4 times as much.
     inner, outer = 5 / wide - 25 * tp / wide**2, 5 * tp / wide**2
     slope = abs(inner) + outer + 4 * outer
-    shown = invoke("show", model, "--bounds").stdout.decode()
+    shown = invoke("show", "best.json", "--bounds").stdout.decode()
     assert f"{2 * slope * uniform(rows, 0.05):.6g}" in shown
-    assert "regret of fbeta:2" in shown
-    other = tmp_path / "other.json"  # with a bound, and with several thresholds
+    assert "regret of fbeta:2" in shown  # with a bound, and with several thresholds
     for goal in ("--precision 0.6", "--maximize fbeta:2 --by weight"):
-        make(other, "boundary", calib, goal, "--method st")
-        assert "regret" not in invoke("show", other, "--bounds").stdout.decode()
+        make("other.json", "boundary", calib, goal, "--method st")
+        assert "regret" not in invoke("show", "other.json", "--bounds").stdout.decode()
 
 
 def test_uniform_bounds_are_refused_where_they_do_not_hold(
@@ -246,3 +240,77 @@ def test_uniform_bounds_are_refused_where_they_do_not_hold(
     ):
         done = invoke("show", *words)
         assert (done.code, done.stdout, said in done.stderr) == (2, b"", True), done.stderr
+
+
+KNOWN = {name: json.loads(json.dumps(schema())) for name, schema in schemas().items()}
+STORED = sorted((ROOT / "tests" / "compat").rglob("*.json"))
+
+
+def content(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def alike(text: str) -> Any:
+    """Return a schema with its alternatives in one order: that of msgspec depends on its version."""
+
+    def ordered(found: dict[str, Any]) -> dict[str, Any]:
+        if "anyOf" in found:
+            found["anyOf"].sort(key=lambda one: json.dumps(one, sort_keys=True))
+        return found
+
+    return json.loads(text, object_hook=ordered)
+
+
+def test_schemas_are_published_as_they_are() -> None:
+    published = {path.name: alike(path.read_text(encoding="utf-8")) for path in FOLDER.iterdir()}
+    assert published == {name: alike(text) for name, text in texts().items()}, "make docs"
+
+
+@pytest.mark.parametrize("name", KNOWN)
+def test_a_schema_is_shown(name: str, invoke: Invoke) -> None:
+    shown = invoke("show", "--schema", name)
+    assert (shown.code, json.loads(shown.stdout)) == (0, KNOWN[name])
+
+
+def test_every_stored_file_meets_its_schema_and_no_other() -> None:
+    met = set()
+    for path in STORED:
+        found = content(path)
+        if "kind" in found or "signature" in found:
+            own = found.get("kind", "metrics")
+            assert problems(found, KNOWN[own]) == [], path
+            others = (name for name in KNOWN if name not in (own, "drift"))
+            assert all(problems(found, KNOWN[name]) for name in others), path
+            met.add(own)
+    assert met == {*KINDS, "metrics"}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("kind", "vad"), ("version", 99), ("method", "teapot"), ("more", 1), ("fit", None)],
+)
+def test_a_damaged_model_does_not_meet_it(path: str, value: object) -> None:
+    model = content(ROOT / "tests" / "compat" / "0.1.0" / "boundary_exact.json")
+    assert problems({**model, path: value}, KNOWN["boundary"])
+    assert problems({key: one for key, one in model.items() if key != "fit"}, KNOWN["boundary"])
+
+
+def test_models_know_every_scale() -> None:
+    assert get_args(get_args(Scale)[0]) == SCALES
+
+
+def test_what_other_commands_write(invoke: Invoke) -> None:
+    rows = write(scores(), "a.parquet")
+    model, out, state = (Path(name) for name in ("m.json", "out.json", "a.state"))
+    assert invoke("boundary", rows, "--precision", "0.5", "--method", "st", "-o", model).code == 0
+    assert invoke("drift", model, rows, "--label", "label", "-q", "-o", out).code == 0
+    assert problems(content(out), KNOWN["drift"]) == []
+    assert invoke("watch", model, rows, "--state", state, "-q", "-o", out).code == 0
+    assert problems(content(out), KNOWN["watch"]) == []
+    assert problems(content(state), KNOWN["watch-state"]) == []
+    options = ("--no-intervals", "--partial", "-q", "-o", state)
+    assert invoke("evaluate", rows, *options).code == 0
+    with pa.ipc.open_file(state) as file:
+        header = json.loads(file.schema.metadata[KEY.encode()])
+    assert problems(header, KNOWN["state"]) == []
+    assert read_state(str(state)).header.kind == header["kind"]

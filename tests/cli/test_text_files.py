@@ -73,26 +73,24 @@ def test_every_mix_gives_the_clean_model(
         assert model(invoke, path, tmp_path) == expected, other
 
 
-def test_what_was_told_is_said_once_and_can_be_said(
-    clean: pl.DataFrame, tmp_path: Path, invoke: Invoke
-) -> None:
-    path = put(clean, tmp_path / "x.csv", ";", ",", "-999", "latin-1")
+def test_what_was_told_is_said_once_and_can_be_said(clean: pl.DataFrame, invoke: Invoke) -> None:
+    path = put(clean, Path("x.csv"), ";", ",", "-999", "latin-1")
     options = ["--delimiter", ";", "--decimal", ",", "--encoding", "latin-1", "--null-values"]
     fit = ["boundary", path, "--precision 0.6 --on-missing drop", *options, "-999"]
-    done = invoke(*fit, "-o", tmp_path / "m.json")
+    done = invoke(*fit, "-o m.json")
     done.succeeded("semicolons between fields", "decimal commas in 'score'")
     assert done.stderr.count("Read ") == 1
-    applied = ["apply", tmp_path / "m.json", "--on-missing", "null"]
+    applied = ["apply", "m.json", "--on-missing", "null"]
     for command, output in ((applied, "out.csv"), (["validate"], "out.json")):
-        for more in ([], ["-o", "-"], ["--json", "-o", tmp_path / output]):
+        for more in ([], ["-o", "-"], ["--json", "-o", Path(output)]):
             done = invoke(*command, path, "--null-values", "-999", *more)
             assert done.stderr.count("Read ") == 1, (command, more, done.stderr)
 
 
-def test_a_clean_file_is_read_without_a_word(tmp_path: Path, invoke: Invoke) -> None:
-    path = tmp_path / "x.csv"
+def test_a_clean_file_is_read_without_a_word(invoke: Invoke) -> None:
+    path = Path("x.csv")
     path.write_text("score,label\n" + "".join(f"0.{k:03},{k % 2}\n" for k in range(50)))
-    done = invoke("boundary", path, "--precision", "0.4", "-o", tmp_path / "m.json")
+    done = invoke("boundary", path, "--precision", "0.4", "-o m.json")
     done.succeeded()
     assert "Read " not in done.stderr
 
@@ -113,28 +111,28 @@ def test_a_clean_file_is_read_without_a_word(tmp_path: Path, invoke: Invoke) -> 
     ],
 )
 def test_marks_that_two_readings_allow_are_refused(
-    text: str, decimal: str | None, expected: float | None, tmp_path: Path, invoke: Invoke
+    text: str, decimal: str | None, expected: float | None, invoke: Invoke
 ) -> None:
-    (tmp_path / "x.csv").write_text(f"score;other;label\n{text};1\n{text};0\n")
+    Path("x.csv").write_text(f"score;other;label\n{text};1\n{text};0\n")
     more = [] if decimal is None else ["--decimal", decimal]
-    done = invoke("bin", tmp_path / "x.csv", "--scale raw -o", tmp_path / "g.parquet", *more)
+    done = invoke("bin", "x.csv", "--scale raw -o g.parquet", *more)
     if expected is None:
         done.refused(3, "--decimal")
         return
     assert done.result()["mean_score"].drop_nulls().to_list() == [expected]
 
 
-def test_names_without_regard_to_case(tmp_path: Path, invoke: Invoke) -> None:
+def test_names_without_regard_to_case(invoke: Invoke) -> None:
     rows = "".join(f"0.{k:03},{k % 2}\n" for k in range(50))
-    path = tmp_path / "x.csv"
+    path = Path("x.csv")
     path.write_text("Score, Label \n" + rows)
-    line = ["boundary", path, "--precision", "0.4", "-o", tmp_path / "m.json"]
+    line = ["boundary", path, "--precision", "0.4", "-o m.json"]
     done = invoke(*line)
     done.succeeded()
     assert done.stderr.count("Column 'Score' is read as 'score'.") == 1
-    applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv").result()
+    applied = invoke("apply", "m.json", path, "-o out.csv").result()
     assert applied.columns[:2] == ["Score", " Label "]
-    done = invoke("evaluate", path, "--score", "Score", "--boundary", tmp_path / "m.json")
+    done = invoke("evaluate", path, "--score", "Score", "--boundary m.json")
     done.succeeded()
     assert "Column 'score'" not in done.stderr
     invoke(*line, "--score", "Score", "--groups", "score").succeeded()
@@ -144,29 +142,27 @@ def test_names_without_regard_to_case(tmp_path: Path, invoke: Invoke) -> None:
     invoke(*line).refused(2, "columns of 0 and 1: 'is_fraud' (use --label is_fraud)")
 
 
-def test_segments_with_decimal_commas_are_called_as_with_points(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_segments_with_decimal_commas_are_called_as_with_points(invoke: Invoke) -> None:
     rows = "".join(f"0.{k:03};{k % 2};{k % 3}.5\n" for k in range(1, 400))
     found = []
     for text in (rows, rows.replace(".", ",")):
-        (tmp_path / "x.csv").write_text("score;label;part\n" + text)
-        line = ("calibrate", tmp_path / "x.csv", "--method platt --by part -o", tmp_path / "m.json")
+        Path("x.csv").write_text("score;label;part\n" + text)
+        line = ("calibrate", "x.csv", "--method platt --by part -o m.json")
         found.append(invoke(*line).result()["groups"])
     assert found[0] == found[1]
     assert set(found[0]) == {"0.5", "1.5", "2.5"}
 
 
-def test_missing_values_are_text_where_text_counts(tmp_path: Path, invoke: Invoke) -> None:
+def test_missing_values_are_text_where_text_counts(invoke: Invoke) -> None:
     rows = "".join(f"0.{k:03},{['1', '0', 'NA'][k % 3]},{['1', 'NA'][k % 2]}\n" for k in range(60))
-    path = tmp_path / "x.csv"
+    path = Path("x.csv")
     path.write_text("score,label,part\n" + rows)
-    invoke("bin", path, "-o", tmp_path / "g.csv").refused(3, "no label in 20 rows")
+    invoke("bin", path, "-o g.csv").refused(3, "no label in 20 rows")
     done = invoke("evaluate", path, "--positive 1 --by part --json")
     assert done.result()["rows"] == 60
     assert b'NA"' in done.stdout
-    invoke("boundary", path, "--positive 1 --precision 0.2 -o", tmp_path / "m.json").succeeded()
-    applied = invoke("apply", tmp_path / "m.json", path, "-o", tmp_path / "out.csv").result()
+    invoke("boundary", path, "--positive 1 --precision 0.2 -o m.json").succeeded()
+    applied = invoke("apply", "m.json", path, "-o out.csv").result()
     assert "NA" in applied["part"].to_list()
 
 
@@ -274,8 +270,7 @@ def test_states_with_other_missing_values_do_not_merge(
     merged = invoke("merge", *states, "-o", tmp_path / "merged.json")
     merged.refused(3, "-999 in some, NA in others", "--null-values")
     if line[0] == "watch":  # nor does a night join those of a state
-        later = invoke(*named[:2], path, *named[2:], "--state", states[0])
-        later.refused(3, "--null-values")
+        invoke(*named[:2], path, *named[2:], "--state", states[0]).refused(3, "--null-values")
 
 
 def test_models_say_what_is_unusual_however_they_are_made(tmp_path: Path, invoke: Invoke) -> None:
@@ -304,8 +299,8 @@ def test_a_folder_says_which_files_it_got(line: str, tmp_path: Path, invoke: Inv
     done.succeeded(f" written to {written}.\n")
 
 
-def test_a_european_grid_is_read(tmp_path: Path, invoke: Invoke) -> None:
-    rows, grid = tmp_path / "x.csv", tmp_path / "grid.csv"
+def test_a_european_grid_is_read(invoke: Invoke) -> None:
+    rows, grid = Path("x.csv"), Path("grid.csv")
     rows.write_text("score;label\n" + "".join(f"0.{k:03};{k % 2}\n" for k in range(60)))
     invoke("bin", rows, "--score-bins 5 -o", grid).succeeded()
     line = ["evaluate", rows, "--grid", grid, "--json --no-intervals"]
@@ -315,24 +310,22 @@ def test_a_european_grid_is_read(tmp_path: Path, invoke: Invoke) -> None:
 
 
 @pytest.mark.parametrize(("delimiter", "decimal"), [(",", "."), (";", ",")])
-def test_names_with_quotation_marks_are_kept(
-    delimiter: str, decimal: str, tmp_path: Path, invoke: Invoke
-) -> None:
+def test_names_with_quotation_marks_are_kept(delimiter: str, decimal: str, invoke: Invoke) -> None:
     rows = [(0.5, 1, 'a "b"'), (0.4, 0, "c"), (0.7, 1, "d"), (0.2, 0, "e")]
     frame = pl.DataFrame(rows, schema=['the "score"', "label", '"'], orient="row")
-    path, model, out = tmp_path / "x.csv", tmp_path / "b.json", tmp_path / "out.csv"
+    path, out = Path("x.csv"), Path("out.csv")
     put(frame, path, delimiter, decimal, "", "utf-8")
     line = ["--score", 'the "score"', "--precision 0.5 --method st --folds 0"]
-    invoke("boundary", path, *line, "-o", model).succeeded()
-    invoke("apply", model, path, "-o", out).succeeded()
+    invoke("boundary", path, *line, "-o b.json").succeeded()
+    invoke("apply", "b.json", path, "-o", out).succeeded()
     with out.open(newline="", encoding="utf-8") as file:
         header, first, *_ = csv.reader(file)
     assert header == ['the "score"', "label", '"', "decision", "margin"]
     assert first[:4] == ["0.5", "1", 'a "b"', "1"]
 
 
-def test_numbers_that_are_named_as_missing_are_missing(tmp_path: Path, invoke: Invoke) -> None:
-    path = tmp_path / "rows.csv"
+def test_numbers_that_are_named_as_missing_are_missing(invoke: Invoke) -> None:
+    path = Path("rows.csv")
     path.write_text("score,label,w\n0.5,1,1\n-999,0,2\n0.25,0,-999\n0.7,1,1\n0.1,0,2.5\n")
     line = ("calibrate", path, "--method platt --weight w --null-values=-999 --on-missing drop")
     assert invoke(*line).result()["fit"]["rows"] == 4.5

@@ -229,10 +229,10 @@ def test_labels_that_name_a_class(classes: int, said: str) -> None:
     assert found(report) == expected(said)
 
 
-def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
+def test_the_command_reports_and_fails(invoke: Invoke) -> None:
     odd = good().with_columns(score=1 - pl.col("score"))
     fine, warned, bad = (
-        write(frame, tmp_path / name)
+        write(frame, Path(name))
         for frame, name in (
             (good(), "rows.csv"),
             (odd, "odd.csv"),
@@ -244,17 +244,19 @@ def test_the_command_reports_and_fails(tmp_path: Path, invoke: Invoke) -> None:
     assert done.stderr == "400 rows in 1 file: usable; no problems found.\n"
     assert invoke("validate", warned, "-q").code == 0
     assert invoke("validate", warned, "--warnings error -q").code == 3
-    output = tmp_path / "report.json"
+    output = Path("report.json")
     done = invoke("validate", bad, "-o", output)
-    done.refused(3, "error (classes): column 'label': all rows are positive")
+    assert (
+        done.code == 3 and "error (classes): column 'label': all rows are positive" in done.stderr
+    )
     report = json.loads(output.read_bytes())
     assert (report["errors"], report["rows"], report["files"]) == (1, 400, [str(bad)])
     done = invoke("validate", bad, "--json")
     assert (done.code, json.loads(done.stdout), done.stderr) == (3, report, "")
 
 
-def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) -> None:
-    twice, empty, text = (tmp_path / f"{name}.csv" for name in ("twice", "empty", "text"))
+def test_files_that_cannot_be_read_are_reported(invoke: Invoke) -> None:
+    twice, empty, text = (Path(f"{name}.csv") for name in ("twice", "empty", "text"))
     twice.write_text("score,score,label\n0.1,0.2,1\n")
     said = invoke("validate", twice)
     assert (said.code, said.stderr.partition(".")[0]) == (3, "1 file: not usable as it is; 1 error")
@@ -267,33 +269,13 @@ def test_files_that_cannot_be_read_are_reported(tmp_path: Path, invoke: Invoke) 
     assert invoke("validate", text).code == 3
     assert invoke("validate", text, "--positive 1").code == 0
     # A file that is named twice.
-    path = write(good(), tmp_path / "rows.csv")
+    path = write(good(), "rows.csv")
     first, again = json.loads(invoke("validate", path, path, "--json").stdout)["findings"]
     assert (first["level"], first["check"]) == ("warning", "file")
     assert first["message"] == (
         f"{path} is among the inputs more than once: its rows count each time"
     )
     assert (again["check"], again["rows"]) == ("duplicates", 400)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("rows.csv --score scor", "did you mean 'score'"),
-        ("rows.csv --features f_*", "--features 'f_*' matches no column"),
-        ("rows.csv -o reports/", "one report"),
-        ("rows.csv -o r.csv", "the result is JSON"),
-        ("other.csv", "no column to check"),
-        ("none.csv", "no such file"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(
-    words: str, message: str, tmp_path: Path, invoke: Invoke, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write(good(20), tmp_path / "rows.csv")
-    write(pl.DataFrame({"a": [1], "b": [2]}), tmp_path / "other.csv")
-    invoke("validate", *words.split()).refused(2, message)
 
 
 #: Columns that no role can make anything of, and some that one can.

@@ -48,7 +48,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def watch(models: Path, invoke: Invoke, tmp_path: Path) -> Watch:
+def watch(models: Path, invoke: Invoke) -> Watch:
     """Watch rows, by a model and with a state in the test's folder, both by name."""
     number = itertools.count()
 
@@ -56,8 +56,8 @@ def watch(models: Path, invoke: Invoke, tmp_path: Path) -> Watch:
         rows: Any, *words: object, model: str = "boundary", state: str = "w", form: str = "parquet"
     ) -> Outcome:
         if isinstance(rows, pl.DataFrame):
-            rows = write(rows, tmp_path / f"{next(number)}.{form}")
-        return invoke("watch", models / f"{model}.json", rows, "--state", tmp_path / state, *words)
+            rows = write(rows, f"{next(number)}.{form}")
+        return invoke("watch", models / f"{model}.json", rows, "--state", Path(state), *words)
 
     return call
 
@@ -82,22 +82,20 @@ def each_night(frame: pl.DataFrame) -> list[pl.DataFrame]:
     ("model", "other"), [("boundary", 1.0), ("boundary", 5.0), ("random", 1.0)]
 )
 def test_counts_are_those_of_apply(
-    model: str, other: float, models: Path, invoke: Invoke, watch: Watch, tmp_path: Path
+    model: str, other: float, models: Path, invoke: Invoke, watch: Watch
 ) -> None:
     frame = nights(4).with_columns(
         draw=pl.when(pl.col("score") > 0.5).then(1.0).otherwise(other),
         place=pl.int_range(pl.len()) % 5,
     )
     # All rows of high scores are labelled, and one in as many of the others as their weight says.
-    rows = write(
-        frame.filter((pl.col("draw") == 1.0) | (pl.col("place") == 0)), tmp_path / "rows.parquet"
-    )
+    rows = write(frame.filter((pl.col("draw") == 1.0) | (pl.col("place") == 0)), "rows.parquet")
     words = ["--period day --precision 0.2 --recall 0.1 --fpr 0.5"]
     words += ["--weight draw --max-weight 5"] if other > 1.0 else []
     found = watch(rows, *words, model=model).result()
     with little_memory(194) as budget:
         assert watch(rows, *words, *budget, model=model, state="again").result() == found
-    apply = ("apply", models / f"{model}.json", rows, "-q", "-o", tmp_path / "applied.parquet")
+    apply = ("apply", models / f"{model}.json", rows, "-q", "-o applied.parquet")
     taken = invoke(*apply, *(["--key row-number"] if model == "random" else [])).result()
     chance = "decision_probability" if model == "random" else "decision"
     label, mass, select = taken["label"], taken["draw"], taken[chance].cast(pl.Float64)
@@ -115,13 +113,13 @@ def test_counts_are_those_of_apply(
         assert test["threshold"] == pytest.approx(60)
 
 
-def test_night_by_night_is_all_at_once(watch: Watch, tmp_path: Path) -> None:
+def test_night_by_night_is_all_at_once(watch: Watch) -> None:
     frame = nights(4)
     once = watch(frame, "--period day", state="a", form="csv").result()
     for own in each_night(frame):
         each = watch(own, "--period day", state="b").result()
     assert each == once
-    of_text, of_numbers = (json.loads((tmp_path / name).read_bytes()) for name in "ab")
+    of_text, of_numbers = (json.loads(Path(name).read_bytes()) for name in "ab")
     assert of_text.pop("text") == {"marks": ["."]}
     assert of_text == of_numbers
     mixed = frame.sample(fraction=1.0, shuffle=True, seed=1)
@@ -133,9 +131,9 @@ def test_night_by_night_is_all_at_once(watch: Watch, tmp_path: Path) -> None:
     assert again["period"] == 3
 
 
-def test_the_last_night_takes_shards_and_knows_its_rows(watch: Watch, tmp_path: Path) -> None:
+def test_the_last_night_takes_shards_and_knows_its_rows(watch: Watch) -> None:
     first, second, third = each_night(nights(3))
-    state = tmp_path / "w"
+    state = Path("w")
     watch(first, "--period day").succeeded()
     assert watch(second[:120], "--period day").result()["rows"] == 420
     before = state.read_bytes()
@@ -148,11 +146,11 @@ def test_the_last_night_takes_shards_and_knows_its_rows(watch: Watch, tmp_path: 
     assert state.read_bytes() == before
 
 
-def test_a_run_over_several_nights_is_made_again(watch: Watch, tmp_path: Path) -> None:
+def test_a_run_over_several_nights_is_made_again(watch: Watch) -> None:
     watch(nights(3), "--period day").succeeded()
-    before = (tmp_path / "w").read_bytes()
+    before = Path("w").read_bytes()
     watch(nights(3), "--period day").succeeded("nothing was added")
-    assert (tmp_path / "w").read_bytes() == before
+    assert Path("w").read_bytes() == before
     watch(each_night(nights(3))[0], "--period day", form="csv").refused(3)
 
 
@@ -164,11 +162,11 @@ def test_without_a_period_each_run_is_a_night(watch: Watch) -> None:
     assert (found["rows"], found["nights"]) == (600, 2)
 
 
-def test_an_alarm_stays_and_fails_when_asked(watch: Watch, tmp_path: Path) -> None:
+def test_an_alarm_stays_and_fails_when_asked(watch: Watch) -> None:
     frame = nights(9, wrong=4).with_columns(
         label=pl.when(pl.col("night") > 6).then(1).otherwise(pl.col("label"))
     )
-    output = tmp_path / "watch.json"
+    output = Path("watch.json")
     words = ("--period day --precision 0.5 -q", "-o", output)
     codes = []
     for own in each_night(frame):
@@ -206,10 +204,10 @@ def test_promises_and_confidence_are_the_models_own(
     assert (one["name"], one["bound"], round(one["alpha"], 12)) == expected
 
 
-def test_a_state_of_anything_else_is_refused(watch: Watch, tmp_path: Path) -> None:
+def test_a_state_of_anything_else_is_refused(watch: Watch) -> None:
     first, then = each_night(nights(2))
     watch(first, "--period day").succeeded()
-    before = (tmp_path / "w").read_bytes()
+    before = Path("w").read_bytes()
     for words, model, said in (
         ("--period day --precision 0.7", "other", "model"),
         ("--period day --precision 0.71", "boundary", "bound"),
@@ -221,9 +219,9 @@ def test_a_state_of_anything_else_is_refused(watch: Watch, tmp_path: Path) -> No
         ("--period day --maturity 1", "boundary", "maturity"),
     ):
         watch(then, words, model=model).refused(3, f"another {said}")
-    assert (tmp_path / "w").read_bytes() == before
+    assert Path("w").read_bytes() == before
     for broken in (b"{}", b"ARROW1", before.replace(b"[1.0,", b"[1.5,"), before[:-20]):
-        (tmp_path / "broken").write_bytes(broken)
+        Path("broken").write_bytes(broken)
         watch(then, "--period day", state="broken").refused(3)
     given = "--period day --weight weight --max-weight {}"
     heavy = first.with_columns(pl.col("weight") + 1.0)
@@ -242,13 +240,13 @@ def test_a_night_is_that_of_the_clock_on_the_wall(form: str, watch: Watch) -> No
     assert watch(frame, "--period at", form=form).result()["period"] == "2026-11-02"
 
 
-def test_late_labels_and_rows_of_age(watch: Watch, tmp_path: Path) -> None:
+def test_late_labels_and_rows_of_age(watch: Watch) -> None:
     delay = pl.int_range(pl.len()) % 5
     frame = nights(10).with_columns(
         seen=pl.when(delay > 0).then(pl.col("night") + delay),
         label=pl.when(delay > 0).then("label"),
     )
-    rows = write(frame, tmp_path / "rows.csv")
+    rows = write(frame, "rows.csv")
     words = "--labelled-at seen --period night"
     arrived = frame.drop_nulls("seen")
     done = watch(rows, words, state="a")
@@ -258,7 +256,7 @@ def test_late_labels_and_rows_of_age(watch: Watch, tmp_path: Path) -> None:
     assert found["rows"] == arrived.filter(pl.col("night") + 4 <= 13).height
     found = watch(rows, words, "--maturity 6", state="c").result()
     assert (found["rows"], found["period"]) == (arrived.filter(pl.col("night") <= 7).height, 13)
-    state = json.loads((tmp_path / "c").read_bytes())
+    state = json.loads(Path("c").read_bytes())
     assert [night[0] for night in state["nights"]] == list(range(6, 14))
 
 
@@ -302,7 +300,7 @@ def test_labels_that_are_missing(watch: Watch) -> None:
     ["--precision 0.7", "--calibration", "--drift", "--weight draw --max-weight 5 --recall 0.1"],
 )
 def test_merge_adds_states_of_shards(
-    words: str, watch: Watch, invoke: Invoke, command: Callable[..., Any], tmp_path: Path
+    words: str, watch: Watch, invoke: Invoke, command: Callable[..., Any]
 ) -> None:
     frame = nights(3).with_columns(
         label=pl.when(pl.int_range(pl.len()) % 7 > 0).then("label"), draw=pl.col("weight") + 1.0
@@ -311,38 +309,35 @@ def test_merge_adds_states_of_shards(
     whole = watch(frame, *given, state="all").result()
     for part in (0, 1):
         watch(frame.gather_every(2, part), *given, state=f"{part}", form="csv").succeeded()
-    names = [tmp_path / "0", tmp_path / "1"]
+    names = [Path("0"), Path("1")]
     piped = command("merge", "-", names[1], "--json", input=names[0].read_bytes())
     assert json.loads(piped.stdout) == whole
     for order in (names, names[::-1]):
-        merged = tmp_path / "merged.state"
-        assert invoke("merge", *order, "-q", "-o", merged).code == 0
-        assert invoke("merge", merged, "--json").result() == whole
+        assert invoke("merge", *order, "-q", "-o merged.state").code == 0
+        assert invoke("merge", "merged.state", "--json").result() == whole
     invoke("merge", names[0], names[0]).refused(3)
     watch(frame, "--period day --unlabelled drop", model="other", state="other").succeeded()
-    invoke("merge", names[0], tmp_path / "other").refused(3)
+    invoke("merge", names[0], "other").refused(3)
 
 
-def test_outputs_pipes_and_plans(
-    models: Path, watch: Watch, command: Callable[..., Any], tmp_path: Path
-) -> None:
-    rows = write(nights(2), tmp_path / "rows.parquet")
+def test_outputs_pipes_and_plans(models: Path, watch: Watch, command: Callable[..., Any]) -> None:
+    rows = write(nights(2), "rows.parquet")
     texts = {}
     for suffix in ("prom", "csv", "md", "tex", "json"):
-        output = tmp_path / f"watch.{suffix}"
+        output = Path(f"watch.{suffix}")
         watch(rows, "--period day --drift -q", "-o", output, state=suffix).succeeded()
         texts[suffix] = output.read_text()
     assert 'calibkit_alarm{score="boundary",slice="all"} 0' in texts["prom"]
     assert 'calibkit_precision_e_value{score="boundary",slice="all"}' in texts["prom"]
     assert "calibkit_score_drift_e_value" in texts["prom"]
     assert "boundary,all,precision," in texts["csv"]
-    words = ("--period day --drift -q --memory 100MB --state", tmp_path / "pipe")
+    words = ("--period day --drift -q --memory 100MB --state", Path("pipe"))
     piped = command("watch", models / "boundary.json", "-", *words, input=rows.read_bytes())
     assert piped.returncode == 0
     assert piped.stdout.decode() == texts["json"]
     plan = watch(rows, "--period day --dry-run --json", state="none").result()
     assert plan["plan"] == ["test precision >= 0.7"]
-    assert not (tmp_path / "none").exists()
+    assert not Path("none").exists()
 
 
 def test_calibration_joins_when_asked(watch: Watch) -> None:
@@ -429,26 +424,23 @@ ROWS: dict[str, dict[str, Any]] = {
         ("outside", "raw", "--calibration", 2, "--scale raw"),
     ],
 )
-def test_bad_usage(
-    rows: str, model: str, words: str, code: int, said: str, watch: Watch, tmp_path: Path
-) -> None:
+def test_bad_usage(rows: str, model: str, words: str, code: int, said: str, watch: Watch) -> None:
     frame = nights(1).with_columns(draw=pl.col("weight") + 1.0).with_columns(**ROWS[rows])
     frame = frame.drop("label") if rows == "bare" else frame
     done = watch(frame, words, model=model, form="csv")
     done.refused(code, said)
     assert done.stdout == b""
-    assert not (tmp_path / "w").exists()
 
 
-def test_places_where_no_state_can_be(models: Path, invoke: Invoke, tmp_path: Path) -> None:
-    rows = write(nights(1), tmp_path / "rows.parquet")
+def test_places_where_no_state_can_be(models: Path, invoke: Invoke) -> None:
+    rows = write(nights(1), "rows.parquet")
     words = ("watch", models / "boundary.json", rows)
     invoke(*words).refused(2, "--state")
     for state, said in (
         ("-", "--state"),
-        (f"{tmp_path}/", "--state"),
+        ("./", "--state"),
         (rows, "written over"),
-        (tmp_path / "no" / "x.state", "no such folder"),
+        (Path("no/x.state"), "no such folder"),
     ):
         done = invoke(*words, "--state", state)
         done.refused(2, said)
@@ -508,10 +500,10 @@ def test_late_labels_of_a_night_without_rows_come_in_several_files(watch: Watch)
     assert (found["rows"], found["drift"][0]["rows"]) == (frame.height, frame.height)
 
 
-def test_runs_at_the_same_time_keep_all_rows(models: Path, tmp_path: Path) -> None:
+def test_runs_at_the_same_time_keep_all_rows(models: Path) -> None:
     """The files of a night may come in any number of runs, also in threads and other processes."""
     parts = [simulate(300, seed=seed).with_columns(day=pl.lit(DAY)) for seed in range(4)]
-    state = str(tmp_path / "w.state")
+    state = str(Path("w.state"))
 
     def add(part: pl.DataFrame) -> None:
         ck.watch(part, model=models / "boundary.json", state=state, period="day")
@@ -520,4 +512,4 @@ def test_runs_at_the_same_time_keep_all_rows(models: Path, tmp_path: Path) -> No
         list(pool.map(add, parts))
     (night,) = read_state(Path(state).read_bytes(), state).nights
     assert len(night.shards) == 4
-    assert [one.name for one in tmp_path.iterdir()] == ["w.state"]
+    assert [one.name for one in Path().iterdir()] == ["w.state"]

@@ -30,12 +30,11 @@ def rows(count: int = 600, seed: int = 3) -> pl.DataFrame:
 
 
 @pytest.fixture
-def fit(tmp_path: Path, invoke: Invoke) -> Fit:
+def fit(invoke: Invoke) -> Fit:
     """Fit and return the model."""
 
     def call(path: object, *options: object) -> Model:
-        output = tmp_path / "fitted.json"
-        return invoke("boundary", path, *options, "-q", "-o", output).result()
+        return invoke("boundary", path, *options, "-q", "-o fitted.json").result()
 
     return call
 
@@ -51,9 +50,9 @@ def caught(model: Model, frame: pl.DataFrame) -> float:
 @pytest.mark.parametrize(
     "bound", ["--precision 0.8", "--recall 0.6", "--fpr 0.1", "--capacity 150"]
 )
-def test_recall_is_the_share_of_a_column(tmp_path: Path, fit: Fit, bound: str, method: str) -> None:
+def test_recall_is_the_share_of_a_column(fit: Fit, bound: str, method: str) -> None:
     frame = rows()
-    path, test = write(frame, tmp_path / "rows.parquet"), write(rows(500, 4), tmp_path / "b.csv")
+    path, test = write(frame, "rows.parquet"), write(rows(500, 4), "b.csv")
     model = fit(path, bound, "--value amount --test", test, "--method", method)
     seen, again = model["fit"]["in_sample"], recount(model, frame)
     for name in ("selected", "true_positives", "precision", "false_positive_rate"):
@@ -72,9 +71,9 @@ def test_recall_is_the_share_of_a_column(tmp_path: Path, fit: Fit, bound: str, m
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_costs_of_single_rows(tmp_path: Path, fit: Fit, method: str) -> None:
+def test_costs_of_single_rows(fit: Fit, method: str) -> None:
     frame = rows().with_columns(two=pl.lit(2), three=pl.lit(3.0))
-    path = write(frame, tmp_path / "rows.csv")
+    path = write(frame, "rows.csv")
     for costs in ("alarm,miss", "2,miss", "alarm,3.5"):
         model = fit(path, "--minimize", f"cost:{costs}", "--method", method)
         alarm, miss = costs.split(",")
@@ -95,9 +94,9 @@ def test_costs_of_single_rows(tmp_path: Path, fit: Fit, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_rates_are_those_of_another_base_rate(tmp_path: Path, fit: Fit, method: str) -> None:
+def test_rates_are_those_of_another_base_rate(fit: Fit, method: str) -> None:
     frame = rows()
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     model = fit(path, "--precision 0.3 --prevalence 0.05 --method", method, "--test", path)
     seen, again = model["fit"]["in_sample"], recount(model, frame)
     for name in ("selected", "true_positives"):
@@ -124,11 +123,11 @@ def test_rates_are_those_of_another_base_rate(tmp_path: Path, fit: Fit, method: 
         "--precision 0.7 --by id",
     ],
 )
-def test_a_weight_two_is_two_rows(tmp_path: Path, fit: Fit, options: str) -> None:
+def test_a_weight_two_is_two_rows(fit: Fit, options: str) -> None:
     frame = rows(400).with_columns(id=pl.col("id") % 2)
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     repeated = frame.select(pl.all().repeat_by("weight").explode()).drop_nulls()
-    written = write(repeated, tmp_path / "written.parquet")
+    written = write(repeated, "written.parquet")
     options += " --method exact --folds 0"
     model, again = fit(path, options, "--weight", "weight"), fit(written, options)
     for name in ("in_sample", "upper_bound", "rows", "positives"):
@@ -137,8 +136,8 @@ def test_a_weight_two_is_two_rows(tmp_path: Path, fit: Fit, options: str) -> Non
 
 
 @pytest.mark.parametrize("bound", ["--precision 0.7", "--recall 0.6"])
-def test_tenths_of_weights_prove_what_the_weights_do(tmp_path: Path, fit: Fit, bound: str) -> None:
-    path = write(rows(400).with_columns(tenth=pl.col("weight") / 10), tmp_path / "rows.parquet")
+def test_tenths_of_weights_prove_what_the_weights_do(fit: Fit, bound: str) -> None:
+    path = write(rows(400).with_columns(tenth=pl.col("weight") / 10), "rows.parquet")
     options = f"{bound} --value amount --method exact --folds 0 --weight"
     whole, tenths = fit(path, options, "weight"), fit(path, options, "tenth")
     assert tenths["score_thresholds"] == whole["score_thresholds"]
@@ -146,8 +145,8 @@ def test_tenths_of_weights_prove_what_the_weights_do(tmp_path: Path, fit: Fit, b
     assert tenths["fit"]["upper_bound"] == tenths["fit"]["in_sample"]["objective_value"]
 
 
-def test_errors_of_sampled_rows_come_from_their_weights(tmp_path: Path, fit: Fit) -> None:
-    path = write(rows(2000).with_columns(pl.col("weight") + 1), tmp_path / "rows.parquet")
+def test_errors_of_sampled_rows_come_from_their_weights(fit: Fit) -> None:
+    path = write(rows(2000).with_columns(pl.col("weight") + 1), "rows.parquet")
     options = "--recall 0.6 --method st --weight weight"
     counted, sampled = fit(path, options), fit(path, options, "--weight-kind sampling")
     assert counted["columns"]["weight"]["kind"] == "frequency"
@@ -169,17 +168,15 @@ def test_errors_of_sampled_rows_come_from_their_weights(tmp_path: Path, fit: Fit
         ("miss", -2, "--minimize cost:1,miss", "cannot be negative"),
     ],
 )
-def test_bad_amounts(
-    tmp_path: Path, invoke: Invoke, column: str, value: Any, options: str, said: str
-) -> None:
-    path = write(changed(rows(60), **{column: {3: value}}), tmp_path / "rows.parquet")
-    error = invoke("boundary", path, options, "--json", "-o", tmp_path / "b.json").refused(3, said)
+def test_bad_amounts(invoke: Invoke, column: str, value: Any, options: str, said: str) -> None:
+    path = write(changed(rows(60), **{column: {3: value}}), "rows.parquet")
+    error = invoke("boundary", path, options, "--json", "-o b.json").refused(3, said)
     assert (error["column"], error["rows"], error["first_rows"]) == (column, 1, [3])
 
 
-def test_bounds_that_nothing_can_be_short_of(tmp_path: Path, fit: Fit) -> None:
+def test_bounds_that_nothing_can_be_short_of(fit: Fit) -> None:
     """A precision of 1 is 1 and a missed cell of 0 is 0, however weights are rounded."""
-    path, weighed = tmp_path / "rows.csv", "--weight w --folds 0"
+    path, weighed = Path("rows.csv"), "--weight w --folds 0"
     frame = pl.DataFrame({"score": [0.9, 0.5, 0.2], "label": [1, 0, 1], "v": [0.5, 0.0, 1.0]})
     write(frame.with_columns(w=pl.Series([0.3, 0.1, 0.1])), path)
     for method in ("exact", "st"):
@@ -194,8 +191,8 @@ def test_bounds_that_nothing_can_be_short_of(tmp_path: Path, fit: Fit) -> None:
     assert seen["selected"] == seen["objective_value"] == 0
 
 
-def test_weights_and_amounts_that_leave_nothing(tmp_path: Path, invoke: Invoke, fit: Fit) -> None:
-    path = write(pl.DataFrame({"score": [0.9], "label": [0], "v": [3.0]}), tmp_path / "rows.csv")
+def test_weights_and_amounts_that_leave_nothing(invoke: Invoke, fit: Fit) -> None:
+    path = write(pl.DataFrame({"score": [0.9], "label": [0], "v": [3.0]}), "rows.csv")
     found = fit(path, "--minimize cost:v,2 --method st --folds 0")
     assert found["score_thresholds"] == [None]
     rows = {"score": [0.9, 0.7, 0.1], "label": [0, 1, 0], "v": [1.0, 0.0, 1.0], "one": 1.0}
@@ -205,22 +202,20 @@ def test_weights_and_amounts_that_leave_nothing(tmp_path: Path, invoke: Invoke, 
         (0.0, "--precision 0.5 --value v", 3, "value 0 for every positive row"),
         (0.0, "--minimize cost:0,v", 3, "no row costs anything"),
     ):
-        path = write(pl.DataFrame(rows | {"w": [0.3, middle, 0.3]}), tmp_path / "rows.parquet")
-        given = (path, options, "--method st --folds 0 -o", tmp_path / "model.json")
+        path = write(pl.DataFrame(rows | {"w": [0.3, middle, 0.3]}), "rows.parquet")
+        given = (path, options, "--method st --folds 0 -o", Path("model.json"))
         invoke("boundary", *given).refused(code, said)
 
 
 @pytest.mark.parametrize("bound", ["overall", "each"])
-def test_a_segment_where_nothing_is_worth_anything(
-    tmp_path: Path, invoke: Invoke, bound: str
-) -> None:
+def test_a_segment_where_nothing_is_worth_anything(invoke: Invoke, bound: str) -> None:
     frame = rows(400).with_columns(shop=pl.Series(["a", "b"] * 200))
     none = frame.with_columns(
         pl.when(pl.col("shop") == "b").then(pl.col(name)).otherwise(0).alias(name)
         for name in ("amount", "alarm", "miss")
     )
-    path, judge = write(none, tmp_path / "rows.parquet"), write(none, tmp_path / "judge.parquet")
-    given = ("--by", "shop", "--folds", 0, "--test", judge, "-o", tmp_path / "b.json")
+    path, judge = write(none, "rows.parquet"), write(none, "judge.parquet")
+    given = ("--by", "shop", "--folds", 0, "--test", judge, "-o", Path("b.json"))
     each = ("--bound", bound, "--min-group-positives", 0)
     done = invoke("boundary", path, "--precision", "0.6", "--value", "amount", *each, *given)
     groups = done.result()["groups"]
@@ -233,11 +228,9 @@ def test_a_segment_where_nothing_is_worth_anything(
     assert costs["a"]["fit"]["test"]["objective_value"] == 0.0
 
 
-def test_a_method_that_takes_no_infinite_scores_is_a_row_of_a_comparison(
-    tmp_path: Path, invoke: Invoke
-) -> None:
+def test_a_method_that_takes_no_infinite_scores_is_a_row_of_a_comparison(invoke: Invoke) -> None:
     frame = changed(rows(200), score={1: math.inf})
-    path = write(frame, tmp_path / "rows.parquet")
+    path = write(frame, "rows.parquet")
     given = "--scale raw --recall 0.5 --folds 0 --compare"
     done = invoke("boundary", path, given)
     assert done.code == 0, done.stderr
@@ -246,19 +239,19 @@ def test_a_method_that_takes_no_infinite_scores_is_a_row_of_a_comparison(
     invoke("boundary", path, given).refused(3, "no positive row")
 
 
-def test_what_is_said_of_them(tmp_path: Path, invoke: Invoke) -> None:
-    path, output = write(rows(), tmp_path / "rows.parquet"), tmp_path / "b.json"
+def test_what_is_said_of_them(invoke: Invoke) -> None:
+    path = write(rows(), "rows.parquet")
     given = "--precision 0.6 --prevalence 0.2 --value amount --method exact"
-    done = invoke("boundary", path, given, "-o", output)
+    done = invoke("boundary", path, given, "-o b.json")
     done.succeeded("Recall is the share of the sum of amount", "base rate of 0.2")
-    assert "base rate of 0.2" in invoke("show", output).stdout.decode()
+    assert "base rate of 0.2" in invoke("show", "b.json").stdout.decode()
     compared = invoke("boundary", path, "--recall 0.5 --value amount --compare")
     assert compared.code == 0, compared.stderr
     assert "exact" in compared.stdout.decode() and "gmt" not in compared.stdout.decode()
 
 
-def test_a_value_of_one_number_is_no_value(tmp_path: Path, fit: Fit) -> None:
-    path = write(rows().with_columns(amount=2.0), tmp_path / "rows.parquet")
+def test_a_value_of_one_number_is_no_value(fit: Fit) -> None:
+    path = write(rows().with_columns(amount=2.0), "rows.parquet")
     options = "--precision 0.8 --method exact"
     plain, valued = fit(path, options)["fit"], fit(path, options, "--value amount")["fit"]
     for name in ("in_sample", "upper_bound", "score_only"):

@@ -33,16 +33,9 @@ LITTLE_MEMORY = 3 << 29
 
 @dataclass(frozen=True)
 class Job:
-    """A command that writes one file.
+    """A command that writes one file, called `output`.
 
-    Attributes
-    ----------
-    name
-        What the table calls it.
-    words
-        Its command line; ``OUT`` is the output, ``ROWS`` the input that faults happen to.
-    output
-        The name of the output.
+    In its command line ``OUT`` is the output, ``ROWS`` the input that faults happen to.
     """
 
     name: str
@@ -58,18 +51,10 @@ class Job:
 
 @dataclass(frozen=True)
 class Trial:
-    """One job about to be disturbed.
+    """One job about to be disturbed: its input is a copy of its own, its output holds `OLD`.
 
-    Attributes
-    ----------
-    job
-        The job.
-    rows, out
-        Its input (a copy of its own) and its output, which holds `OLD`.
-    whole, takes
-        What it writes when nothing goes wrong, and how long that takes, in seconds.
-    rng
-        Decides when things happen.
+    `whole` is what it writes when nothing goes wrong, within `takes` seconds; `rng` decides when
+    things happen.
     """
 
     job: Job
