@@ -146,7 +146,10 @@ class _Binary(ClassifierMixin, BaseEstimator):
     def _scored(self, X: Any, estimator: Any) -> dict[str, Numbers]:
         """Return the scores of rows: the first column, or what an estimator says."""
         if estimator is None:
-            return {"score": np.asarray(_safe_indexing(X, 0, axis=1))}
+            score = np.asarray(_safe_indexing(X, 0, axis=1))
+            if score.dtype.kind == "f" and np.isnan(score).any():
+                raise ValueError("Input X contains NaN in its first column, which is the score.")
+            return {"score": score}
         if hasattr(estimator, "predict_proba"):
             found = np.asarray(estimator.predict_proba(X))
             if found.shape[1] != 2:
@@ -268,6 +271,8 @@ class BoundaryClassifier(_Binary):
         given = [name for name in OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:  # two bounds would make three decisions
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
+        if self.uncertainty not in (None, "spread"):
+            self._column(X, self.uncertainty)  # before an estimator is fitted
         return self._fit(X, y, ck.fit_boundary, sample_weight, **({} if given else _HIGHEST))
 
     def predict(self, X: Any) -> Numbers:
@@ -282,9 +287,13 @@ class BoundaryClassifier(_Binary):
             return {**found, "uncertainty": _spread(estimator, X)}
         if place is None and estimator is None and X.shape[1] > 1:
             place = 1
-        if place is not None:
-            found["uncertainty"] = np.asarray(_safe_indexing(X, place, axis=1))
-        return found
+        return found if place is None else {**found, "uncertainty": self._column(X, place)}
+
+    def _column(self, X: Any, place: int | str) -> Numbers:
+        try:
+            return np.asarray(_safe_indexing(X, place, axis=1))
+        except (KeyError, IndexError, ValueError, pl.exceptions.PolarsError) as error:
+            raise ValueError(f"uncertainty={place!r} is no column of X.") from error
 
 
 @dataclass(eq=False, repr=False)

@@ -21,7 +21,7 @@ _RENAMED = {
 #: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
 #: the words that options take.  Any other word goes on with the sentence.
 _VALUE = (
-    r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:[\w,]+|"
+    r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:\w+(?:,\w+)*|"
     r"(?:probability|percent|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
     r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number)\b"
 )

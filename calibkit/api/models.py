@@ -35,7 +35,7 @@ def apply_to_frame(
         )
     dialect = dialect_of("Model.apply", frame, given)
     refuse_unknown("Model.apply", ApplyOptions, given)
-    roles = {role: given.get(role) for role in ("score", "uncertainty", "probs")}
+    roles = {role: given.get(role) for role in ("score", "uncertainty", "probs", "key")}
     if (
         model.kind == "boundary"
         and "uncertainty" not in model.columns

@@ -22,7 +22,7 @@ import polars as pl
 from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files import formats
 from calibkit.files.excel import excel_table
-from calibkit.files.explain import reading, repeated_name
+from calibkit.files.explain import explain, reading, repeated_name
 from calibkit.files.formats import Dialect, Opening
 from calibkit.files.paths import STDIN, Named, Part, find_files, is_remote
 from calibkit.files.streams import Scratch, ScratchPath, decompressed, held
@@ -246,6 +246,8 @@ class Source:
                 frame = pl.DataFrame({name: series_of(name, own) for name, own in data.items()})
             else:
                 frame = pl.DataFrame(data, infer_schema_length=None)  # of rows: all are looked at
+        except OSError as error:  # of a lazy frame's file
+            raise explain(name, error) from error
         except UNREADABLE as error:
             what = _unreadable_column(data) or f"a {type(data).__name__}: {error}"
             raise UsageError(f"{name}: polars cannot read {what}") from error

@@ -434,6 +434,10 @@ def read_result(path: str) -> Content:
     return content
 
 
+#: What a comparison says of a value.
+_SIDES = ("a", "b", "delta")
+
+
 def side_by_side(first: Content, second: Content) -> Content:
     """Return two results as one: ``{"a": …, "b": …, "delta": …}`` wherever either has a value.
 
@@ -454,6 +458,8 @@ def side_by_side(first: Content, second: Content) -> Content:
     merged: Content = {}
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
+        if path in inner and any((*path, name) in inner.union(*known) for name in _SIDES):
+            raise ModelError(f"{'/'.join(path)} is an object in one file only; compare two alike")
         if a is b is None and path in inner:  # nothing here, an object there
             continue
         numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]

@@ -99,6 +99,8 @@ class Option(Struct, frozen=True, kw_only=True):
             return str(fspath(value))  # numpy has texts of its own, which no state holds
         if self.kind in (str, bool) and not isinstance(value, self.kind):
             what = "a string" if self.kind is str else "True or False"
+            if self.metavar == "NAME":
+                what = "the name of a column, or an array of its values"
             raise UsageError(f"{self.flag} is {short(value)}; expected {what}.")
         return value
 
@@ -117,8 +119,7 @@ class Option(Struct, frozen=True, kw_only=True):
 
 def short(value: object) -> str:
     """Return how a message shows a value, which may be a frame or an array."""
-    text = reprlib.repr(value)
-    return f"a {type(value).__name__}" if "\n" in text else text
+    return f"a {type(value).__name__}" if "\n" in repr(value) else reprlib.repr(value)
 
 
 def option(what: str = "", metavar: str | None = None, *, default: Any = None, **said: Any) -> Any:
@@ -254,7 +255,7 @@ def listed(value: str | Sequence[str], flag: str = "") -> tuple[str, ...]:
     if isinstance(value, str):
         return tuple(filter(None, map(str.strip, value.split(","))))
     if not isinstance(value, Sequence) or not all(isinstance(one, str) for one in value):
-        raise UsageError(f"{flag} is {value!r}; expected a name, or a list of names.")
+        raise UsageError(f"{flag} is {short(value)}; expected a name, or a list of names.")
     return tuple(map(str, value))
 
 

@@ -115,7 +115,7 @@ def axes(shown: Points, options: PlotOptions) -> Axes:
         figure = pyplot.figure(figsize=_size(shown, options.look))
         draw(shown, options.look, figure)
         return figure.axes[0]
-    if not hasattr(options.ax, "figure"):
+    if not isinstance(options.ax, matplotlib.axes.Axes):
         raise UsageError(f"ax is {type(options.ax).__name__}; expected axes of matplotlib.")
     with (
         ALONE,

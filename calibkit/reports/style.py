@@ -308,7 +308,8 @@ def _lean(svg: str, title: str) -> str:
         svg,
     )
     svg = re.sub(r'(?<= d=")[^"]*', lambda path: _stairs(path[0]), svg)
-    label = html.escape(" ".join(title.split()), quote=True)
+    # XML has no way to write most characters of control.
+    label = html.escape("".join(filter(str.isprintable, " ".join(title.split()))), quote=True)
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 from arora_runs import Case, Files, Outcome, values
 from arora_runs import judge as judged
+from arora_theory import expected_test_positivity
 from boundary_study import mean
 from pages import bullets, prototype, table
 
 import calibkit as ck
-from calibkit.numerics.positivity import expected_test_positivity
 
 BOUND = "0.8"
 RUNS = 20

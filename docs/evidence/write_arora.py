@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 from arora_figures import Curve, write
 from arora_recall import recall_parts
+from arora_theory import expected_test_positivity, model_score
 from boundary_study import Floats
 from pages import fill, paragraph, prototype, table
 
@@ -18,9 +19,7 @@ import calibkit as ck
 from calibkit.numerics.positivity import (
     beta_entropy,
     digamma,
-    expected_test_positivity,
     expected_true_positivity,
-    model_score,
 )
 
 #: The paper gives omega = 1/2, xi = 1/4 and tau; the strengths of both priors are ours.

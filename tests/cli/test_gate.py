@@ -216,6 +216,11 @@ def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke) -> None:
     a = save("a.json", s=0.75)
     for output in (Path("no/d.json"), "./", Path("d.csv"), "- --json"):
         assert invoke("diff", a, a, *f"-o {output}".split()).code == 2
+    a.write_text('{"y": 1, "x": {"a": 1}}')
+    Path("b.json").write_text('{"y": 1, "x": 2}')
+    for pair in ((a, "b.json"), ("b.json", a)):
+        found = invoke("diff", *pair)
+        assert found.code == 3 and "x is an object in one file only" in found.stderr
 
 
 def test_a_comparison_on_a_terminal(

@@ -94,6 +94,12 @@ def test_paragraphs_of_the_help_fill_the_terminal(
     assert f"─ {RUN} ─" in shown
 
 
+def test_a_width_of_nothing_is_unknown() -> None:
+    script = "import os; from calibkit_cli import main; main.settle(); print(os.getenv('COLUMNS'))"
+    assert printed(script, COLUMNS="0") == ["None"]
+    assert printed(script, COLUMNS="90") == ["90"]
+
+
 def test_the_whole_help_says_what_each_method_is(
     invoke: Invoke, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,7 +145,7 @@ def test_a_boundary_beats_every_single_threshold_on_the_sample_data(invoke: Invo
 
 
 def test_theory_says_what_scores_are_worth(invoke: Invoke) -> None:
-    from calibkit.numerics.positivity import expected_test_positivity
+    from docs.evidence.arora_theory import expected_test_positivity
 
     line = "simulate posterior --rows 40000 --tau 4 --true-prior 2,6 --model-prior 1,1 --theory"
     rows = invoke(*line.split(), "-o theory.parquet").result()

@@ -207,6 +207,14 @@ def test_weights_and_amounts_that_leave_nothing(invoke: Invoke, fit: Fit) -> Non
         invoke("boundary", *given).refused(code, said)
 
 
+def test_rows_within_a_bound_that_are_worth_nothing(invoke: Invoke) -> None:
+    frame = pl.DataFrame({"score": [0.9, 0.8, 0.7], "label": [1, 0, 1], "v": [0.0, 1.0, 5.0]})
+    path = write(frame, "rows.csv")
+    for method, said in (("exact", "worth nothing by --value"), ("st", "--method exact may")):
+        given = ("--capacity 1 --value v --folds 0 --method", method)
+        invoke("boundary", path, *given).refused(4, said)
+
+
 @pytest.mark.parametrize("bound", ["overall", "each"])
 def test_a_segment_where_nothing_is_worth_anything(invoke: Invoke, bound: str) -> None:
     frame = rows(400).with_columns(shop=pl.Series(["a", "b"] * 200))

@@ -308,7 +308,7 @@ BAD: list[tuple[str, dict[str, Any], type[ck.CalibkitError], str]] = [
     ("fit_boundary", {"precision": 0.9, "uncertainty_bins": 0}, USAGE, "^uncertainty_bins is 0"),
     ("fit_boundary", {"precision": 0.9, "method": "exact", "uncertainty_bins": "auto", "folds": 0},
      USAGE, "give it folds"),
-    ("fit_boundary", {"precision": 0.9, "groups": 3}, USAGE, "^groups is 3; expected a string"),
+    ("fit_boundary", {"precision": 0.9, "groups": 3}, USAGE, "^groups is 3; expected the name"),
     ("fit_boundary", {"precision": 1.5}, USAGE, "expected a number from 0 to 1"),
     ("fit_boundary", {"precision": 0.9, "folds": 2.5}, USAGE, "^folds is 2.5; expected a whole number"),
     ("fit_boundary", {"precision": 1, "method": "st", "score": "evidence", "scale": "raw"},

@@ -190,7 +190,7 @@ def test_what_is_no_model_is_refused(given: Any) -> None:
     if given is not None:
         with pytest.raises(ck.UsageError, match=r"boundary is .*expected a model or its file"):
             ck.evaluate(scores=SCORE, label=[0, 1, 1], boundary=given)
-    with pytest.raises(ck.UsageError, match="score is a DataFrame; expected a string"):
+    with pytest.raises(ck.UsageError, match="score is a DataFrame; expected the name of a col"):
         ck.fit_calibrator(score=pd.DataFrame({"a": SCORE}), label=[0, 1, 1])  # type: ignore[arg-type]
 
 
@@ -257,6 +257,13 @@ def test_arrays_come_back_as_an_array(rows: pl.DataFrame, model: ck.BoundaryMode
     np.testing.assert_array_equal(found, alone.apply(score))
     calibrator = ck.fit_calibrator(rows, method="platt")
     np.testing.assert_array_equal(calibrator.apply(score), calibrator.apply(rows)["calibrated"])
+    chance = ck.fit_boundary(rows, fpr=0.2, method="stochastic", folds=0)
+    number = np.arange(len(score))
+    known = chance.apply(rows.with_columns(id=number), key="id")["decision"]
+    found = chance.apply(score=score, uncertainty=uncertainty, key=number)
+    np.testing.assert_array_equal(found, known)
+    with pytest.raises(ck.CalibkitError, match="No such file"):
+        calibrator.apply(pl.scan_parquet("gone.parquet"))
     with pytest.raises(ck.UsageError, match="uses no uncertainty"):
         calibrator.apply(score=score, uncertainty=uncertainty)
     with pytest.warns(ck.CalibkitWarning, match="1 of 2 rows"):

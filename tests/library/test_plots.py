@@ -157,6 +157,7 @@ def test_titles_and_grounds() -> None:
     assert faults(plots.draw(shown, Look(title="many words " * 12, width=3.5))) == []
     assert plots.draw(shown, Look(title="")).get_suptitle() == ""
     assert b'aria-label="ROC curve"' in plots.picture(shown, Look(title=""))
+    assert b'aria-label="a b"' in plots.picture(shown, Look(title="a\x07\nb"))
     plain, dark = plots.draw(shown), plots.draw(shown, Look(dark=True))
     assert plain.get_facecolor() != dark.get_facecolor()
     clear = plots.draw(shown, Look(transparent=True))
@@ -235,6 +236,8 @@ def test_the_look_of_axes_is_theirs(pyplot: Any) -> None:
     assert style.AxesSheet(ax, None).rim["mec"] == "#ffffff00"  # as clear as the axes
     with pytest.raises(UsageError, match="leave them out with ax"):
         ck.plot.roc(scored(), ax=ax, size=(4, 3))
+    with pytest.raises(UsageError, match="ax is Figure; expected axes"):
+        ck.plot.roc(scored(), ax=ax.figure)
     png = style.to_bytes(ck.plot.roc(scored(), size=(4, 3), dark=True).figure, "png")
     assert [int.from_bytes(png[place : place + 4]) for place in (16, 20)] == [800, 600]
 

@@ -13,16 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from calibkit.errors import DataError, UsageError
 from calibkit.numerics import positivity
 from calibkit.numerics.positivity import (
     beta_entropy,
     digamma,
-    expected_test_positivity,
     expected_true_positivity,
-    model_score,
-    train_score,
 )
+from docs.evidence.arora_theory import expected_test_positivity, model_score, train_score
 from tests.conftest import ROOT
 from tests.library.samples import golden
 from tests.naive.boundaries import naive_expected_true_positivity
@@ -129,41 +126,6 @@ def test_train_score_inverts_model_score(
     assert back == pytest.approx(shown, abs=4e-15 * (1 + sum(prior) / evidence))
 
 
-def test_train_score_forgives_the_rounding_of_the_scores_own_type() -> None:
-    score = model_score([0.0, 1.0], 3.0, model_prior=(5, 7))
-    back = train_score(score.astype(np.float32), 3.0, model_prior=(5, 7))
-    np.testing.assert_allclose(back, [0, 1], atol=1e-6)
-    assert ((back >= 0) & (back <= 1)).all()
-
-
-def test_an_unreachable_score_is_refused_with_its_limits() -> None:
-    with pytest.raises(DataError, match=r"expected 0\.25 to 0\.75") as refused:
-        train_score([0.5, 0.8, 0.2], 2, model_prior=(1, 1))
-    assert (refused.value.rows, refused.value.first_rows) == (2, [2, 3])
-    with pytest.raises(DataError, match="the evidence is 0"):
-        train_score(0.5, 0, model_prior=(1, 1))
-
-
-@pytest.mark.parametrize(
-    ("changed", "error", "message"),
-    [
-        ({"train_score": [0.5, 1.5]}, DataError, r"train score is 1\.5; expected 0 to 1"),
-        ({"train_score": math.nan}, DataError, "train score is nan"),
-        ({"evidence": -1.0}, DataError, "evidence is -1; expected at least 0 and finite"),
-        ({"evidence": math.inf}, DataError, "evidence is inf"),
-        ({"true_prior": (0, 1)}, UsageError, "the true prior is 0; expected more than 0"),
-        ({"true_prior": (1, 2, 3)}, UsageError, "the true prior has 3 numbers; expected 2"),
-        ({"tau": 0}, UsageError, r"tau is 0; expected 1e-12 to 1e\+12"),
-    ],
-)
-def test_bad_input_is_refused(
-    changed: dict[str, object], error: type[Exception], message: str
-) -> None:
-    values = {"train_score": 0.5, "evidence": 1.0, "true_prior": (1, 1), "tau": 3.0, **changed}
-    with pytest.raises(error, match=message):
-        expected_true_positivity(**values)
-
-
 # Entropy and its functions -----------------------------------------------------------------------
 
 
@@ -178,12 +140,6 @@ def test_entropy_equals_scipy_in_either_order(a1: float, a0: float) -> None:
     found = float(beta_entropy(a1, a0))
     assert found == pytest.approx(float(stats.beta(a1, a0).entropy()), rel=1e-10, abs=1e-10)
     assert found == pytest.approx(float(beta_entropy(a0, a1)), rel=1e-12, abs=1e-12)
-
-
-@pytest.mark.parametrize("evidence", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
-def test_entropy_needs_evidence_of_both_classes(evidence: tuple[float, float]) -> None:
-    with pytest.raises(DataError):
-        beta_entropy(*evidence)
 
 
 def test_entropy_keeps_its_digits_for_strong_posteriors() -> None:

@@ -14,9 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from calibkit import simulate_posterior, simulate_selection
 from calibkit.errors import UsageError
 from calibkit.numerics.hashes import stream
-from calibkit.numerics.positivity import beta_entropy, expected_true_positivity, train_score
+from calibkit.numerics.positivity import beta_entropy, expected_true_positivity
 from calibkit.options.simulate import SelectionOptions
 from calibkit.simulate import BLOCK_ROWS, models_of
+from docs.evidence.arora_theory import train_score
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 300), st.integers(1, 300))

@@ -218,6 +218,13 @@ def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame, blobs: tuple[Any, Any
         (BoundaryClassifier(GaussianNB(), cv=KFold(2)), x, lone, "expected two columns"),
         (BoundaryClassifier(None, **spread), *blobs, "needs an ensemble"),
         (BoundaryClassifier(LogisticRegression(), **spread), *blobs, "needs an ensemble"),
+        (
+            BoundaryClassifier(LogisticRegression(), uncertainty=9),
+            *blobs,
+            "uncertainty=9 is no column",
+        ),
+        (BoundaryClassifier(LogisticRegression(), uncertainty="z"), rows, y, "'z' is no column"),
+        (ScoreCalibrator(), pd.DataFrame({"s": [0.1, np.nan, 0.9]}), [0, 1, 0], "NaN in its first"),
         (ScoreCalibrator("beta"), x, y, "beta' needs probabilities"),
         (ScoreCalibrator(), x, np.ones(len(x)), "one class"),
         (ScoreCalibrator(), short, y, "inconsistent numbers"),

@@ -26,6 +26,7 @@ WORDS = {
     "choose another --method": "choose another method",
     "as in --regularization 1,10, or": "as in regularization=(1, 10), or",
     "give --minimize cost:FP,FN columns": "give minimize='cost:FP,FN' columns",
+    "goes with --minimize cost:FP,FN, and": "goes with minimize='cost:FP,FN', and",
     "such as --fail-if 'auc<0.75'.": "such as fail_if='auc<0.75'.",
     "by --positive VALUE": "by positive=VALUE",
     "--tag a, --no-intervals, --train-input": "tags a, intervals=False, train_input",

@@ -199,8 +199,10 @@ def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
     rows, hits = int(blocks.selected[0]), int(blocks.true_positives[0])
     if target.gap is not None:
         advice = "allow a larger gap"
+    elif goal.met(rows, hits) and method.name == "exact":
+        advice = "rows within it are worth nothing by --value; loosen the bound"
     elif goal.met(rows, hits):
-        advice = f"--method {'exact' if method.name != 'exact' else 'st'} does"
+        advice = "--method exact may"
     elif target.option == "precision":
         assert target.bound is not None
         best = f"{hits / rows:.6g}"
