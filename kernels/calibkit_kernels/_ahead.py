@@ -103,4 +103,5 @@ def type_of(text: str) -> Any:
 if __name__ == "__main__":
     with suppress(AttributeError, OSError):  # not on this system, or not allowed
         os.nice(10)
+    gc.disable()  # it ends soon, and what numba builds is all in use
     compile_for(int(sys.argv[1]), map(str.strip, sys.stdin))

@@ -103,12 +103,14 @@ def test_without_matplotlib_points_can_be_had_but_no_picture(
 
 
 @pytest.mark.more
-def test_plots_load_matplotlib_only_to_draw(rows: Path, tmp_path: Path) -> None:
+def test_plots_load_matplotlib_only_to_draw(rows: Path) -> None:
+    line = ["plot", "roc", str(rows.resolve()), "-q", "-o"]
+    outputs = str(Path("a.csv").resolve()), str(Path("a.svg").resolve())
     code = (
         "import sys; from calibkit_cli.main import run; "
-        f"assert run(['plot', 'roc', {str(rows)!r}, '-q', '-o', {str(tmp_path / 'a.csv')!r}]) == 0; "
+        f"assert run([*{line}, {outputs[0]!r}]) == 0; "
         "assert 'matplotlib' not in sys.modules; "
-        f"assert run(['plot', 'roc', {str(rows)!r}, '-q', '-o', {str(tmp_path / 'a.svg')!r}]) == 0; "
+        f"assert run([*{line}, {outputs[1]!r}]) == 0; "
         "assert 'matplotlib.pyplot' not in sys.modules"
     )
     printed(code)
