@@ -271,7 +271,7 @@ class BoundaryClassifier(_Binary):
         given = [name for name in OPTIONS if getattr(self, name) is not None]
         if len(given) > 1:  # two bounds would make three decisions
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
-        if self.uncertainty not in (None, "spread"):
+        if self.uncertainty not in (None, "spread") and hasattr(X, "shape"):
             self._column(X, self.uncertainty)  # before an estimator is fitted
         return self._fit(X, y, ck.fit_boundary, sample_weight, **({} if given else _HIGHEST))
 
@@ -293,7 +293,7 @@ class BoundaryClassifier(_Binary):
         try:
             return np.asarray(_safe_indexing(X, place, axis=1))
         except (KeyError, IndexError, ValueError, pl.exceptions.PolarsError) as error:
-            raise ValueError(f"uncertainty={place!r} is no column of X.") from error
+            raise ValueError(f"uncertainty={place!r} is no column of X: {error}") from error
 
 
 @dataclass(eq=False, repr=False)

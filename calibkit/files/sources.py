@@ -246,7 +246,7 @@ class Source:
                 frame = pl.DataFrame({name: series_of(name, own) for name, own in data.items()})
             else:
                 frame = pl.DataFrame(data, infer_schema_length=None)  # of rows: all are looked at
-        except OSError as error:  # of a lazy frame's file
+        except (FileNotFoundError, PermissionError) as error:  # the file of a lazy frame
             raise explain(name, error) from error
         except UNREADABLE as error:
             what = _unreadable_column(data) or f"a {type(data).__name__}: {error}"

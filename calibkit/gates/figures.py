@@ -458,10 +458,13 @@ def side_by_side(first: Content, second: Content) -> Content:
     merged: Content = {}
     for path in dict.fromkeys([*known[0], *known[1]]):
         a, b = (side.get(path) for side in known)
-        if path in inner and any((*path, name) in inner.union(*known) for name in _SIDES):
-            raise ModelError(f"{'/'.join(path)} is an object in one file only; compare two alike")
         if a is b is None and path in inner:  # nothing here, an object there
             continue
+        if path in inner and any((*path, name) in inner.union(*known) for name in _SIDES):
+            raise ModelError(
+                f"{'/'.join(path)} is a value in one file and in the other an object with a key "
+                "'a', 'b' or 'delta', which a comparison has itself"
+            )
         numbers = [isinstance(one, int | float) and not isinstance(one, bool) for one in (a, b)]
         delta: Any = b - a if all(numbers) else None  # type: ignore[operator]
         finite = delta is not None and abs(delta) < float("inf")

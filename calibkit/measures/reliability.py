@@ -31,6 +31,7 @@ from calibkit.numerics.sums import added, cut, each_block
 from calibkit.options.metrics import Settings
 from calibkit.summaries.edges import equal_width_edges, falling_quantiles
 from calibkit_kernels import metrics as kernels
+from calibkit_kernels.bootstrap import ONE_ROW
 
 
 @metric("count", compared=False)
@@ -258,7 +259,7 @@ def debiased_calibration_error(view: View) -> float | None:
     if view.settings.weight_kind == "sampling":
         sizes = sampled_rows(view, found.ends)[1][::-1]  # from the lowest bin on
     for (count, rate, gap), rows in zip(found.gaps(), sizes[found.count > 0], strict=True):
-        if rows > 1:
+        if rows > ONE_ROW:
             terms.append(count * (gap**2 - rate * (1 - rate) / (rows - 1)))
     return math.sqrt(max(0.0, math.fsum(terms) / view.total))
 

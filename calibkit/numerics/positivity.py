@@ -7,8 +7,8 @@ Beta(b1, b0), the true prior; in training, negatives were kept at the rate 1/tau
 score means on new data depends on the score *and* on the evidence.
 
 Every function takes numbers or arrays of any shapes that broadcast, priors and tau included, and
-returns a float64 array of the common shape.  Values outside the ranges that are stated are not
-looked for.
+returns a float64 array of the common shape.  Ranges are not checked: S_train in [0, 1], n >= 0, priors
+above 0, tau from 1e-12 to 1e12.
 
 Source: G. Arora, S. Merugu, A. Saladi, R. Rastogi, "Leveraging uncertainty estimates to improve
 classifier performance", section 3 and appendix E.

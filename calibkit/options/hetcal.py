@@ -91,7 +91,7 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
         "0: the leaf's own map alone.",
         "R",
         least=0,
-        most=10**12,
+        most=1e12,
         shown="0 to 10,000 by cross-validation",
     )
     precalibrate: Literal["platt", "auto", "none"] = of_maps(

@@ -112,14 +112,16 @@ class Option(Struct, frozen=True, kw_only=True):
             if low and (self.most is None or number <= self.most) and abs(number) < inf:
                 return number
         what = "a whole number" if self.kind is int else "a number"
-        least = "" if self.least is None else f", at least {self.least}"
-        most = "" if self.most is None else f", at most {self.most}"
+        form = "" if self.kind is int else "g"
+        least = "" if self.least is None else f", at least {self.least:{form}}"
+        most = "" if self.most is None else f", at most {self.most:{form}}"
         raise UsageError(f"{self.flag} is {value!r}; expected {what}{least}{most}.")
 
 
 def short(value: object) -> str:
     """Return how a message shows a value, which may be a frame or an array."""
-    return f"a {type(value).__name__}" if "\n" in repr(value) else reprlib.repr(value)
+    long = not isinstance(value, list | tuple) and "\n" in repr(value)
+    return f"a {type(value).__name__}" if long else reprlib.repr(value)
 
 
 def option(what: str = "", metavar: str | None = None, *, default: Any = None, **said: Any) -> Any:

@@ -89,7 +89,7 @@ class PosteriorOptions(SimulateOptions):
         read=_whole_pair,
     )
     tau: float = of_truth(
-        "Training kept negatives at rate 1/tau.", "NUMBER", default=3.0, least=1e-12, most=10**12
+        "Training kept negatives at rate 1/tau.", "NUMBER", default=3.0, least=1e-12, most=1e12
     )
     model_prior: tuple[float, float] = of_model(
         "Prior counts of the model: score = (P1 + positives) / (P1 + P0 + evidence).",

@@ -88,8 +88,8 @@ class WatchOptions(OfModel, shared.Labelled):
 
     Tests every night whether precision, recall or the false positive rate keeps its bound. The
     file of --state holds the counts so far. However often and however long you look, the chance
-    of a false alarm is at most 1 - C. Rows of an earlier night are refused; giving the same rows
-    twice changes nothing.
+    of a false alarm is at most 1 - C. Rows of an earlier night are refused; giving those of the last
+    night twice changes nothing.
 
     Examples:
       calibkit watch boundary.json tonight.parquet --state watch.state -o watch.json

@@ -294,6 +294,10 @@ def to_bytes(figure: Figure, kind: str = "svg") -> bytes:
     return _lean(out.getvalue().decode(), figure.get_suptitle() or str(figure.get_label())).encode()
 
 
+#: What XML has no way to write, and blanks but one.
+_NOT_XML = re.compile("[^ -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
 def _lean(svg: str, title: str) -> str:
     """Return an SVG without what nobody sees, with a title for people who hear it.
 
@@ -308,8 +312,7 @@ def _lean(svg: str, title: str) -> str:
         svg,
     )
     svg = re.sub(r'(?<= d=")[^"]*', lambda path: _stairs(path[0]), svg)
-    # XML has no way to write most characters of control.
-    label = html.escape("".join(filter(str.isprintable, " ".join(title.split()))), quote=True)
+    label = html.escape(_NOT_XML.sub("", " ".join(title.split())))
     return svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1) + "\n"
 
 

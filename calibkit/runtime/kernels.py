@@ -71,14 +71,13 @@ def share_compiling(command: str) -> None:
 
     A command calls its kernels one after the other, and this process compiles each when it comes to
     it.  With the first one other processes start, at low priority, as many as fit into the memory that
-    a command takes by default.  They begin at the far end of what will be called: of what columns of
-    any types call, until the first few kernels tell the types.  They end with this one
-    (`stop_sharing`).
+    a command takes by default.  They begin at the far end of what will be called: of the lines that
+    all first uses of the command share, then, once the first few kernels tell the types of the
+    columns, of the others.  They end with this one (`stop_sharing`).
     """
     import calibkit_kernels
 
     seen: list[str] = []
-
     told: set[str] = set()
 
     def before(count: int, line: str) -> None:
@@ -121,7 +120,8 @@ def _start_sharing() -> None:
 def _tell_sharing(command: str, seen: Sequence[str], told: set[str]) -> None:
     from calibkit_kernels import _ahead
 
-    lines = [line for line in _ahead.first_used(command, seen)[::-1] if line not in told | {*seen}]
+    known = told.union(seen)
+    lines = [line for line in _ahead.first_used(command, seen)[::-1] if line not in known]
     told.update(lines)
     for place, process in enumerate(_sharing):
         with suppress(OSError):  # it may have ended

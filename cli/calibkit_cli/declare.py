@@ -312,6 +312,6 @@ def number_of(value: Any, kind: Any) -> Any:
         return value
     try:
         # 5.0 is a whole number too.
-        return kind(value.removesuffix(".0") if kind is int else value)
+        return kind(re.sub(r"\.0+$", "", value) if kind is int else value)
     except ValueError:
         return value

@@ -251,7 +251,7 @@ def main() -> None:
 def settle() -> None:
     """Set what holds for the whole process."""
     if not os.environ.get("COLUMNS", "1").strip("0"):
-        del os.environ["COLUMNS"]  # some shells say 0 where they do not know
+        del os.environ["COLUMNS"]  # nothing, or 0: not known
     os.environ["RUST_BACKTRACE"] = "0"  # a damaged file is an error of one line
     # polars keeps freed memory by default; a run of a few seconds should give it back, but not before
     # the next window of rows is read, for which the system would have to clear it page by page.

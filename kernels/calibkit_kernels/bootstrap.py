@@ -22,7 +22,7 @@ from .elementary import log_of
 from .rates import pool_rates
 
 #: One row, up to the rounding of its weight.
-_ONE_ROW = 1.0 + 1e-9
+ONE_ROW = 1.0 + 1e-9
 #: From this mean on a Poisson number is drawn as a rounded normal one, corrected for skewness.
 _MANY = 24.0
 
@@ -140,7 +140,8 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: Floats, ou
     """Write calibration errors over bins: l1, largest, l2 squared, and an excess of variance.
 
     The l1 error is the mean size of the bins' gaps, each less what its own noise adds to its size;
-    the squared l2 error is debiased as `ece_debiased` and may be negative.  NaN without rows.
+    the squared l2 error is debiased as `ece_debiased`, leaves out bins worth one independent row, and
+    may be negative.  NaN without rows.
 
     `score` has the mean score of each cell of the table, `ends` the cell after the last one of each
     bin, by falling score, `share` how many independent rows a row of each bin is worth.
@@ -164,7 +165,7 @@ def gap_statistics(table: Floats, score: Floats, ends: Int64s, share: Floats, ou
         absolute += rows * (abs(gap) - folded_bias(gap, noise))
         largest = max(largest, abs(gap))
         size = share[j] * rows
-        if size > _ONE_ROW:
+        if size > ONE_ROW:
             rate = hits / rows
             squares += rows * (gap * gap - rate * (1.0 - rate) / (size - 1.0))
             excess += 4.0 * (rows * noise * noise) * (rows * noise * noise)

@@ -170,7 +170,7 @@ def add_bin_sums(
 
 #: Factors up to which a rising factorial is multiplied out; beyond, Stirling's series.
 _MULTIPLIED = 12
-#: Between these, as many factors are multiplied whose product is a normal number for certain.
+#: The product of so many factors between these is a normal number.
 _SMALLEST, _GREATEST = 1e-20, 1e20
 #: Where Stirling's series, cut after 1/x^9, is exact to rounding.
 _LARGE = 16.0

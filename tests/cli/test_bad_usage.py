@@ -150,7 +150,14 @@ def test_a_name_clash_with_the_added_columns(refuse: Refuse) -> None:
 
 @pytest.mark.parametrize(
     ("text", "kind", "found"),
-    [("-12", int, -12), ("5.0", int, 5), (" 5", int, 5), (".0", float, 0.0), ("1e3", float, 1e3)],
+    [
+        ("-12", int, -12),
+        ("5.0", int, 5),
+        ("5.00", int, 5),
+        (" 5", int, 5),
+        (".0", float, 0.0),
+        ("1e3", float, 1e3),
+    ],
 )
 def test_texts_that_are_numbers_become_what_typer_makes_of_them(
     text: str, kind: Any, found: Any
@@ -167,6 +174,14 @@ def test_texts_that_are_numbers_become_what_typer_makes_of_them(
 )
 def test_other_values_are_left_to_their_option(value: Any, kind: Any) -> None:
     assert number_of(value, kind) is value
+
+
+def test_a_flag_of_the_environment_is_yes_or_no(
+    invoke: Invoke, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIBKIT_QUIET", "maybe")
+    said = "got 'maybe' (from the environment variable CALIBKIT_QUIET)"
+    invoke("boundary rows.csv --precision 0.5").refused(2, said)
 
 
 def test_a_small_run_loads_no_validator() -> None:

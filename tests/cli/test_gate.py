@@ -220,7 +220,12 @@ def test_where_a_comparison_cannot_go(save: Save, invoke: Invoke) -> None:
     Path("b.json").write_text('{"y": 1, "x": 2}')
     for pair in ((a, "b.json"), ("b.json", a)):
         found = invoke("diff", *pair)
-        assert found.code == 3 and "x is an object in one file only" in found.stderr
+        assert (
+            found.code == 3
+            and "x is a value in one file and in the other an object" in found.stderr
+        )
+    Path("b.json").write_text('{"y": 1, "x": null}')
+    assert invoke("diff", a, "b.json").code == 0
 
 
 def test_a_comparison_on_a_terminal(

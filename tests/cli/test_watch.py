@@ -260,6 +260,20 @@ def test_late_labels_and_rows_of_age(watch: Watch) -> None:
     assert [night[0] for night in state["nights"]] == list(range(6, 14))
 
 
+def test_rows_of_age_may_come_in_several_files(watch: Watch) -> None:
+    """The state knows what night it is where a further file has no row of tonight."""
+    old = pl.DataFrame({"score": [0.9, 0.1] * 50, "label": [1, 0, 0, 1] * 25, "night": 1})
+    tonight = old.head(4).with_columns(night=pl.lit(4, pl.Int32))
+    words = "--period night --maturity 3"
+    for k, part in enumerate((pl.concat([old[:40], tonight]), old[40:])):
+        found = watch(write(part, f"{k}.csv"), words, state="two")
+    whole = write(pl.concat([old, tonight]), "whole.csv")
+    assert found.result()["tests"] == watch(whole, words, state="one").result()["tests"]
+    assert found.result()["rows"] == old.height
+    alone = watch(write(old, "alone.csv"), words, state="none")
+    alone.succeeded("old enough by --maturity")
+
+
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_a_night_on_which_no_label_has_arrived(form: str, watch: Watch) -> None:
     words, late = "--labelled-at seen --period night", nights(1).with_columns(seen=pl.lit(None))

@@ -21,7 +21,14 @@ from calibkit.evaluation.rows import at_base_rate
 from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
-from calibkit.measures.influence import Level, on_scale, variance, wilson
+from calibkit.measures.influence import (
+    Level,
+    independent,
+    on_scale,
+    sampled_rows,
+    variance,
+    wilson,
+)
 from calibkit.measures.metrics import IntervalOptions, differences, intervals, method
 from calibkit.measures.result import Difference, Interval, Metrics
 from calibkit.measures.views import Sample, Scale, View, view_of
@@ -532,6 +539,11 @@ def test_debiased_errors_leave_out_bins_of_one_row_whatever_its_weight(
     sample = Sample(score=score, label=label, weight=np.append(np.ones(20), last))
     data = view(sample, weighted=True, weight_kind="sampling", bins=5)
     found = registry.compute(data, ["ece_debiased"])["ece_debiased"]
+    # In intervals too a bin has as many rows as there are, light or heavy.
+    ends = np.array([1, 2])
+    mass, rows = sampled_rows(data, ends)
+    assert rows == pytest.approx([len(last), 20])
+    assert independent(data, ends) * mass == pytest.approx(rows)
     # Half of twenty rows are positive: their gap is 0, less its noise.
     noise = 20 * 0.25 / 19 / (20 + sum(last))
     assert found == pytest.approx(math.sqrt(max(0.0, error**2 - noise)))

@@ -234,6 +234,9 @@ def test_what_cannot_be_fitted_is_said(rows: pl.DataFrame, blobs: tuple[Any, Any
     ):
         with pytest.raises(ValueError, match=said):
             made.fit(features, label)
+    listed = BoundaryClassifier(uncertainty=1).fit(blobs[0].tolist(), blobs[1])
+    known = BoundaryClassifier(uncertainty=1).fit(*blobs)
+    assert listed.predict(blobs[0]).tolist() == known.predict(blobs[0]).tolist()
     with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
         ScoreCalibrator().fit(x, y, sample_weight=np.full(len(x), -1.0))
     with pytest.raises(TypeError, match="dense data is required"):

@@ -153,8 +153,13 @@ def _first(source: Source, name: str) -> str | None:
     return None
 
 
-def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
-    """Return the nights of the inputs, in order, and what there is to say of rows that do not count."""
+def count(
+    reading: Reading, source: Source, last: int | None
+) -> tuple[tuple[Night, ...], tuple[Remark, ...]]:
+    """Return the nights of the inputs, in order, and what there is to say of rows that do not count.
+
+    `last` is the last night counted before: tonight, where the inputs know of none that is later.
+    """
     columns = list(dict.fromkeys([*reading.columns.values(), *reading.reads.optional]))
     parts: dict[int, list[Night]] = {}
     remarks, tonight = list[Remark](), list[int]()
@@ -169,7 +174,8 @@ def count(reading: Reading, source: Source) -> tuple[tuple[Night, ...], tuple[Re
             parts.setdefault(place, []).append(night)
     nights = {place: _one(parts[place]) for place in sorted(parts)}
     if tonight:
-        young = sum(nights.pop(place).rows for place in [*nights] if place > max(tonight))
+        now = max(tonight) if last is None else max(*tonight, last)
+        young = sum(nights.pop(place).rows for place in [*nights] if place > now)
         remarks.append(
             Remark("", "row", "younger than --maturity left out, for a later night", young)
         )

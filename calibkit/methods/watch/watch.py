@@ -244,10 +244,15 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     """
     planned = plan(options, source)
     state = current(options, planned)
-    nights, remarks = count(planned, source)
+    nights, remarks = count(planned, source, state.last)
     notes = tuple(source.warnings)
     if not nights:
-        notes = (*notes, "no row of the inputs has a label that counts; nothing was added.")
+        old = (
+            ""
+            if options.maturity is None
+            else " and is old enough by --maturity on their last night"
+        )
+        notes = (*notes, f"no row of the inputs has a label that counts{old}; nothing was added.")
     elif "label" not in planned.columns:
         notes = (*notes, f"there is no column {options.label!r}: no row of the inputs has a label.")
     hits = [positives for night in nights for _, _, positives in night.cells]

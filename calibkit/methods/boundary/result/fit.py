@@ -200,7 +200,7 @@ def _infeasible(summary: Summary, tally: Tally, goal: Goal) -> InfeasibleError:
     if target.gap is not None:
         advice = "allow a larger gap"
     elif goal.met(rows, hits) and method.name == "exact":
-        advice = "rows within it are worth nothing by --value; loosen the bound"
+        advice = "the rows within the bound are worth nothing by --value: loosen it"
     elif goal.met(rows, hits):
         advice = "--method exact may"
     elif target.option == "precision":
