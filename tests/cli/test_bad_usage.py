@@ -181,7 +181,7 @@ def test_a_flag_of_the_environment_is_yes_or_no(
 ) -> None:
     monkeypatch.setenv("CALIBKIT_QUIET", "maybe")
     said = "got 'maybe' (from the environment variable CALIBKIT_QUIET)"
-    invoke("boundary rows.csv --precision 0.5").refused(2, said)
+    invoke("boundary", "rows.csv --precision 0.5").refused(2, said)
 
 
 def test_a_small_run_loads_no_validator() -> None:
