@@ -258,6 +258,7 @@ def test_a_group_that_weighs_nothing_is_not_drawn() -> None:
     assert bounds(view(more, weighted=True)) == bounds(view(sample, weighted=True))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", ["brier", "base_rate", "mean_score"])
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
