@@ -39,6 +39,7 @@ FITS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.filterwarnings("ignore::calibkit.CalibkitWarning")
+@pytest.mark.few(14)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", FITS)
 def test_figures_of_the_fit_are_those_of_a_test_on_its_rows(name: str, seed: int) -> None:
@@ -128,6 +129,7 @@ DRAWN |= {"pr_auc"}
 SAMPLING: dict[str, Any] = {"weight": "weight", "weight_kind": "sampling"}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("scale", [1 / 4, 64, 0.001])
 @pytest.mark.parametrize("groups", [None, "uncertainty"])
 def test_sampling_weights_may_have_any_scale(scale: float, groups: str | None) -> None:

@@ -86,6 +86,7 @@ def loss(rows: pl.DataFrame) -> float:
     return float(-np.log(np.where(y == 1, p, 1 - p)).mean())
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("criterion", ["gini", "entropy"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_tree_of_float32_numbers_is_that_of_scikit_learn(criterion: str, seed: int) -> None:
