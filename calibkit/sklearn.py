@@ -29,7 +29,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-import calibkit as ck
+from calibkit.api.commands import fit_boundary, fit_calibrator, fit_hetcal
 from calibkit.arrays import Numbers, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.frames import frame_of_arrays
@@ -221,7 +221,7 @@ class ScoreCalibrator(_Calibrator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the map on scores (the first column of X) and classes."""
-        return self._fit(X, y, ck.fit_calibrator, sample_weight)
+        return self._fit(X, y, fit_calibrator, sample_weight)
 
 
 @dataclass(eq=False, repr=False)
@@ -273,7 +273,7 @@ class BoundaryClassifier(_Binary):
             raise UsageError(f"exactly one objective is needed; got {' and '.join(given)}.")
         if self.uncertainty not in (None, "spread") and hasattr(X, "shape"):
             self._column(X, self.uncertainty)  # before an estimator is fitted
-        return self._fit(X, y, ck.fit_boundary, sample_weight, **({} if given else _HIGHEST))
+        return self._fit(X, y, fit_boundary, sample_weight, **({} if given else _HIGHEST))
 
     def predict(self, X: Any) -> Numbers:
         """Return the second class for rows on or above the boundary, else the first."""
@@ -331,7 +331,7 @@ class HeterogeneousCalibrator(_Calibrator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the estimator, if there is one, and the calibration of its scores."""
-        return self._fit(X, y, ck.fit_hetcal, sample_weight)
+        return self._fit(X, y, fit_hetcal, sample_weight)
 
     def _beside(self, X: Any) -> dict[str, Any]:
         named, frame = getattr(self, "feature_names_in_", None), hasattr(X, "columns")

@@ -12,8 +12,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from calibkit.bins.binning import fit_grid
-from calibkit.columns.columns import read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.problem.bounded import GOALS
@@ -23,6 +21,8 @@ from calibkit.methods.boundary.solvers.frontier import precision_recall_frontier
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.binning import fit_grid
+from calibkit.summaries.score_rows import read_score_rows
 
 
 def timed(task: Callable[[], Any], repeats: int) -> tuple[list[float], Any]:

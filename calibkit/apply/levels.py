@@ -6,8 +6,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.apply.apply import Application
-from calibkit.bins.binning import grid_levels
-from calibkit.bins.run import Binned, fit
+from calibkit.bins import Binned, fit
 from calibkit.columns.rows import RowFinder, arrays_as_fitted
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
@@ -15,6 +14,7 @@ from calibkit.models.kinds import LEVEL, Reads, Request
 from calibkit.models.lineage import agreed, read_makers
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.bin import BinOptions
+from calibkit.summaries.binning import grid_levels
 
 
 class LevelApplier:
@@ -44,7 +44,7 @@ def with_levels(
 
     Levels are null where score or uncertainty are missing; columns of text that have no part in them
     may stay `as_written`.  A column `level` that is there already is refused; other errors are those of
-    `calibkit.bins.run.grid_rows`.
+    `calibkit.bins.grid_rows`.
     """
     if LEVEL in source.schema:
         raise UsageError(

@@ -15,10 +15,6 @@ from msgspec import UNSET, Struct
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.hetcal.model import HetcalModel
-from calibkit.methods.raters.model import AlphaModel
-from calibkit.methods.vad.model import VadModel
 from calibkit.models.kinds import ACTION, KINDS, PASS, Applier, Reads, Request
 from calibkit.models.lineage import model_hash
 from calibkit.models.model import Column, Model, canonical_text, decode
@@ -28,9 +24,6 @@ _NAME = re.compile(r"\w[\w-]*")
 
 #: What calibrators call their result; a name takes its place.
 _CALIBRATED = "calibrated"
-
-#: The roles of columns that models read when they are applied; features are named by themselves.
-_ROLES = ("score", "uncertainty", "probs", "by")
 
 
 class Part(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -56,13 +49,12 @@ class Step(Struct, frozen=True):
     @property
     def decides(self) -> bool:
         """Whether the part may fire."""
-        return isinstance(self.model, BoundaryModel)
+        return self.model.kind == "boundary"
 
     @property
     def random(self) -> bool:
         """Whether chance, by the hash of a key, decides some rows."""
-        model = self.model
-        return isinstance(model, BoundaryModel) and model.randomise is not UNSET
+        return getattr(self.model, "randomise", UNSET) is not UNSET
 
     @property
     def label(self) -> str:
@@ -160,7 +152,7 @@ def step_of(name: str | None, model: Model) -> Step:
 
     applier: Applier = KINDS[model.kind].applier(model)
     columns = {column: named(column) for column in applier.added}
-    return Step(name, model, applier, columns, _reads(model))
+    return Step(name, model, applier, columns, model.inputs())
 
 
 def check_parts(steps: Sequence[Step]) -> None:
@@ -251,22 +243,6 @@ def outside_columns(steps: Sequence[Step]) -> dict[str, Column]:
 
 def _role(key: str) -> str:
     return key.rpartition("_")[0] or key
-
-
-def _reads(model: Model) -> dict[str, Column]:
-    """Return the columns that a model reads when it is applied."""
-    found = {role: column for role, column in model.columns.items() if role in _ROLES}
-    features: list[Column] = []
-    if isinstance(model, HetcalModel):
-        features = model.features()
-    elif isinstance(model, AlphaModel) and isinstance(model.features, list):
-        features = [Column(name) for name in model.features]
-    elif isinstance(model, VadModel) and model.calibrator is not None:
-        inner = model.inner().columns
-        found |= {"by": inner["by"]} if "by" in inner else {}
-    for place, column in enumerate(features):
-        found[f"feature_{place + 1}" if place else "feature"] = column
-    return found
 
 
 class BundleApplier:

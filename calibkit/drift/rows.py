@@ -18,8 +18,8 @@ from calibkit.columns import rows as readers
 from calibkit.columns.rows import RowFinder
 from calibkit.errors import ModelError, UsageError
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.application import ROW_NUMBER, probabilities, spread_of
 from calibkit.methods.boundary.problem.columns import place_between
+from calibkit.methods.boundary.result.application import ROW_NUMBER, probabilities, spread_of
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value, threshold_values
 from calibkit.models.kinds import KINDS, Reads, Request

@@ -15,9 +15,7 @@ from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Int64s, Numbers, UInt16s
-from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.columns import rows as readers
-from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.patterns import match_columns
 from calibkit.columns.rows import RowFinder, texts_of
 from calibkit.columns.segments import Segments, read_segments
@@ -34,7 +32,9 @@ from calibkit.models.model import Model
 from calibkit.models.scales import measure
 from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions, FrameLike
+from calibkit.summaries.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.summaries.score_batches import Reading, rows_within
+from calibkit.summaries.score_rows import ScoreRows, columns_beside, read_score_rows, resolve
 
 #: The score under which the decisions of ``--boundary`` stand.
 BOUNDARY = "boundary"

@@ -11,7 +11,7 @@ from calibkit.errors import UsageError
 from calibkit.expressions import nodes
 from calibkit.expressions.nodes import MISSING, NAN, NO, ONE, YES, ZERO, Node, Number, Ref, when
 from calibkit.expressions.program import Program, Rising
-from calibkit.methods.boundary.application import OTHER, level_thresholds
+from calibkit.methods.boundary.result.application import OTHER, level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.kinds import ACTIONS, Request

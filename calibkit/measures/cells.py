@@ -9,12 +9,12 @@ import numpy as np
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Numbers, UInt16s
-from calibkit.bins.binning import MOST_LEVELS, Grid, bins_within, grid_levels
 from calibkit.errors import UsageError
 from calibkit.measures.result import Number
 from calibkit.measures.views import Sample, as_probabilities
 from calibkit.numerics.distributions import critical_value, normal_quantile
 from calibkit.options.metrics import Settings
+from calibkit.summaries.binning import MOST_LEVELS, Grid, bins_within, grid_levels
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.tally import fill_grid
 

@@ -93,7 +93,7 @@ class Applier(Protocol):
 
 
 class View(Protocol):
-    """How a result is shown: what a module of `calibkit.views` has."""
+    """How a result is shown: what the module `view` of its room has."""
 
     def view(self, result: Any, page: Any, /) -> None:
         """Put on a page (`calibkit.models.page.Page`) what a person wants to know first."""

@@ -43,6 +43,9 @@ _SCHEMAS = "https://json-schema.org/draft/2020-12/schema"
 #: What is raised about text that is no JSON, or not of a structure.
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+#: The roles of columns that models read when they are applied; the others are read by fits.
+_READ = ("score", "uncertainty", "probs", "by")
+
 D = TypeVar("D")
 W = TypeVar("W", bound=Callable[..., Any])
 
@@ -206,6 +209,10 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     def check(self) -> None:
         """Raise `ModelError` where the fields contradict each other."""
 
+    def inputs(self) -> dict[str, Column]:
+        """Return the columns that it reads when it is applied, by role."""
+        return {role: column for role, column in self.columns.items() if role in _READ}
+
     def makers(self, added: Sequence[str]) -> dict[str, Model]:
         """Return the model that makes each added column: this one, or the part of a bundle."""
         return dict.fromkeys(added, self)
@@ -348,6 +355,14 @@ class Model(Shown, msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
                 file=file,
             )
         return model
+
+
+def features_of(columns: Iterable[Column]) -> dict[str, Column]:
+    """Return columns of features by role: ``feature``, ``feature_2`` and so on."""
+    return {
+        f"feature_{place + 1}" if place else "feature": column
+        for place, column in enumerate(columns)
+    }
 
 
 class _Columns(msgspec.Struct):

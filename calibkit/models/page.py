@@ -47,6 +47,16 @@ class Page(Struct):
         if len(rows) > most:
             self.say(f"… {len(rows) - most} {rest}.")
 
+    def some(
+        self, most: int, header: Sequence[str], rows: Sequence[Sequence[object]], what: str
+    ) -> None:
+        """Add a table after an empty line: of a short page `most` rows, from the first to the last."""
+        some = spread(rows, self.shown(len(rows), most))
+        self.say("")
+        self.table(header, some)
+        if len(some) < len(rows):
+            self.say(f"Some of {len(rows):,} {what}; --all shows more.")
+
     def shown(self, count: int, most: int) -> int:
         """Return how many of `count` lines there is room for: on a short page `most`."""
         return min(count, most) if self.short and not self.everything else count
@@ -56,6 +66,13 @@ class Page(Struct):
         return "\n".join(
             printable(part) if isinstance(part, str) else table_text(part) for part in self.parts
         )
+
+
+def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[object]]:
+    """Return at most so many lines of a table: the first, the last and some between."""
+    if len(table) <= most:
+        return table
+    return [table[place * (len(table) - 1) // (most - 1)] for place in range(most)]
 
 
 def printable(text: str) -> str:

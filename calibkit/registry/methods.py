@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 #: How models of a kind are shown, or results of a class.
 _VIEWS: Final = {
-    "alpha": "calibkit.views.alpha",
-    "boundary": "calibkit.views.boundary",
-    "bundle": "calibkit.views.bundle",
-    "calibrator": "calibkit.views.calibrator",
-    "hetcal": "calibkit.views.hetcal",
-    "vad": "calibkit.views.vad",
-    "Drift": "calibkit.views.drift",
-    "Metrics": "calibkit.views.metrics",
-    "Report": "calibkit.views.validation",
-    "Watched": "calibkit.views.watch",
+    "alpha": "calibkit.methods.raters.view",
+    "boundary": "calibkit.methods.boundary.view",
+    "bundle": "calibkit.bundles.view",
+    "calibrator": "calibkit.maps.view",
+    "hetcal": "calibkit.methods.hetcal.view",
+    "vad": "calibkit.methods.vad.view",
+    "Drift": "calibkit.drift.view",
+    "Metrics": "calibkit.evaluation.view",
+    "Report": "calibkit.validation.view",
+    "Watched": "calibkit.methods.watch.view",
 }
 
 #: The classes of the models of each kind.
@@ -43,7 +43,7 @@ _STRUCTURES: Final = {
 #: What a model of a kind does with rows.
 _APPLIERS: Final = {
     "alpha": ("calibkit.methods.raters.application", "AlphaApplier"),
-    "boundary": ("calibkit.methods.boundary.application", "BoundaryApplier"),
+    "boundary": ("calibkit.methods.boundary.result.application", "BoundaryApplier"),
     "bundle": ("calibkit.bundles.model", "BundleApplier"),
     "calibrator": ("calibkit.maps.application", "calibrator_applier"),
     "hetcal": ("calibkit.methods.hetcal.application", "HetcalApplier"),
@@ -63,7 +63,7 @@ _TRANSLATORS: Final = {
 #: What makes the result of rows, or of a state, for each command that writes states.
 _RUNS: Final = {
     "alpha-cal": "calibkit.methods.raters.run",
-    "bin": "calibkit.bins.run",
+    "bin": "calibkit.bins",
     "boundary": "calibkit.methods.boundary.run",
     "calibrate": "calibkit.methods.calibrators.run",
     "drift": "calibkit.drift.drift",

@@ -18,8 +18,6 @@ import polars as pl
 from msgspec import Struct
 
 from calibkit.arrays import Bools
-from calibkit.bins.binning import fit_grid
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import score_column
 from calibkit.errors import InfeasibleError, UsageError, nearest
 from calibkit.evaluation.evaluate import evaluate
@@ -28,7 +26,8 @@ from calibkit.evaluation.rows import grid_of
 from calibkit.files.sources import Source
 from calibkit.measures import cells
 from calibkit.measures.views import Sample
-from calibkit.methods.boundary.application import probabilities
+from calibkit.methods.boundary.result.answer import alert_counts
+from calibkit.methods.boundary.result.application import probabilities
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.methods.watch.watch import HISTORY
 from calibkit.numerics.bounds import Bound, decimal_bound
@@ -47,7 +46,8 @@ from calibkit.reports.style import (
     undrawable,
     with_ends,
 )
-from calibkit.views.answer import alert_counts
+from calibkit.summaries.binning import fit_grid
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 
 #: From this many runs on, a box says more than the points alone.
 LEAST_OF_A_BOX = 5

@@ -21,6 +21,7 @@ from calibkit.evaluation.findings import ALL, Evaluated
 from calibkit.evaluation.rows import BOUNDARY, with_score
 from calibkit.files.sources import Source
 from calibkit.measures.result import Difference, Metrics, Number, alike, metric_of
+from calibkit.methods.boundary.result.answer import hundredths, rule, sign, within
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, some_of
@@ -32,7 +33,6 @@ from calibkit.reports import html, plots, reliability
 from calibkit.reports.html import NOTHING, Markup, Span, escaped, number
 from calibkit.reports.style import MOST_LINES, Points, Sheet, settings, shown_name, to_bytes
 from calibkit.version import __version__
-from calibkit.views.answer import hundredths, rule, sign, within
 
 #: Metrics shown large, the first six that a score has.
 HEADLINES = (

@@ -12,13 +12,13 @@ from msgspec import Struct
 from numpy.typing import ArrayLike
 
 from calibkit.arrays import Floats
-from calibkit.bins.binning import fit_grid, grid_frame, is_grid_table, read_grid_table
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.measures.reliability import with_intervals
 from calibkit.options.plot import GridPlot, PositivityOptions
 from calibkit.reports.style import Points, Sheet, check_lines, nice_end, per_cent, with_room
+from calibkit.summaries.binning import fit_grid, grid_frame, is_grid_table, read_grid_table
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +39,7 @@ LEAST_ROWS = 25
 class GridCells(Struct, frozen=True):
     """A grid as the table of its cells."""
 
-    frame: pl.DataFrame  # as `calibkit.bins.binning.grid_frame`
+    frame: pl.DataFrame  # as `calibkit.summaries.binning.grid_frame`
     rows: ScoreRows | None  # those it counts, None where a table was read
     whole: bool  # whether counts are numbers of rows, so that they have exact intervals
     #: What axes and legends say: the columns `score` and `uncertainty`, empty without one, the `scale`

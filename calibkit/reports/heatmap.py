@@ -23,12 +23,11 @@ from msgspec.structs import replace
 
 from calibkit.apply.apply import apply_model, plan_application
 from calibkit.arrays import Bools, Floats, distinct_values
-from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.weights import in_units
 from calibkit.errors import UsageError, nearest
 from calibkit.files.sources import Source
-from calibkit.methods.boundary.application import level_thresholds
+from calibkit.methods.boundary.result.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_value
 from calibkit.models.model import Model
@@ -38,6 +37,7 @@ from calibkit.options.shared import model_of
 from calibkit.reports import style
 from calibkit.reports.grids import FARTHEST, GridCells, grid_cells, level_ends, log_odds, name_odds
 from calibkit.reports.style import Points, Sheet
+from calibkit.summaries.score_rows import CellGrid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

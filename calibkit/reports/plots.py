@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Final
 
 import polars as pl
 
-from calibkit.bins.binning import is_grid_table
-from calibkit.columns.columns import resolve
 from calibkit.errors import UsageError
 from calibkit.evaluation.rows import columns_used
 from calibkit.files.sources import Source
@@ -34,6 +32,8 @@ from calibkit.reports.style import (
     settings,
     to_bytes,
 )
+from calibkit.summaries.binning import is_grid_table
+from calibkit.summaries.score_rows import resolve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

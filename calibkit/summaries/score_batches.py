@@ -15,7 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, distinct_values, fixed
-from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.weights import Unit, Weighed
 from calibkit.errors import ResourceError
 from calibkit.files.sources import Source
@@ -38,6 +37,7 @@ from calibkit.summaries.counted import (
 from calibkit.summaries.edges import edges_by
 from calibkit.summaries.passes import Passes, merge_all
 from calibkit.summaries.row_store import Arrays, ColumnSummaries, RowStore
+from calibkit.summaries.score_rows import ROLES, ScoreRows
 from calibkit.summaries.score_summary import (
     OTHER,
     ScoreState,

@@ -11,7 +11,6 @@ from msgspec import Meta, Struct, to_builtins
 from msgspec.structs import asdict, replace
 
 from calibkit.arrays import Numbers, UInt16s, fixed
-from calibkit.columns.columns import ROLES, ScoreRows
 from calibkit.columns.rows import Remark, RowFinder, merge_remarks, never_positive, weightless
 from calibkit.errors import ResourceError
 from calibkit.files.paths import Part
@@ -25,6 +24,7 @@ from calibkit.runtime.memory import Memory
 from calibkit.summaries.counted import COUNT, SIGNIFICAND, Counted, Role, Room
 from calibkit.summaries.edges import assign
 from calibkit.summaries.passes import merge_all
+from calibkit.summaries.score_rows import ROLES, ScoreRows
 from calibkit.summaries.states import OTHER_ROWS, OTHER_SIZE, State, SummedState, from_plain, refuse
 
 #: How a further column is called among the roles.

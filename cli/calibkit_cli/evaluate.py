@@ -124,7 +124,7 @@ def _tell(console: Console, found: Evaluated, file: str | None = None) -> None:
 
 
 def _view(found: Evaluated, page: Page) -> None:
-    from calibkit.views.metrics import view
+    from calibkit.evaluation.view import view
 
     view(found.metrics, page)
 

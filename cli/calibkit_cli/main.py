@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from calibkit import __version__
+from calibkit.version import __version__
 from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
 

@@ -75,7 +75,7 @@ def show(line: ShowLine) -> None:
         raise UsageError(
             f"--bounds is for boundaries; {line.model} is a model of kind {model.kind!r}."
         )
-    from calibkit.views.boundary import view_with_bounds
+    from calibkit.methods.boundary.view import view_with_bounds
 
     console.show(model, view=view_with_bounds)
 

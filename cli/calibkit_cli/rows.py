@@ -18,7 +18,7 @@ from . import declare, lines, runs
 from .console import Console
 
 if TYPE_CHECKING:
-    from calibkit.bins.run import Binned
+    from calibkit.bins import Binned
     from calibkit.files.sources import Source
     from calibkit.models.model import Model
 

@@ -24,7 +24,7 @@ def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
     from calibkit.validation.run import unreadable
     from calibkit.validation.run import validate as look
-    from calibkit.views.validation import shown
+    from calibkit.validation.view import shown
 
     said = "all inputs give one report; name a file"
     console = Console(line.output, line.as_json, line.quiet, one=said)

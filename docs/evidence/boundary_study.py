@@ -11,9 +11,9 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.application import decide
+from calibkit.methods.boundary.result.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
+from calibkit.summaries.score_rows import ScoreRows
 
 Floats = NDArray[np.float64]
 

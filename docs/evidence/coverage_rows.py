@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from calibkit import simulate_posterior
-from calibkit.bins.binning import Levels
 from calibkit.methods.boundary.problem.bounded import RecallAtPrecision
 from calibkit.methods.boundary.problem.goals import Totals
 from calibkit.methods.boundary.solvers import prefixes
 from calibkit.numerics.bounds import decimal_bound
+from calibkit.summaries.binning import Levels
 from calibkit.summaries.tally import count_rows
 from calibkit_kernels.distributions import upper_tail
 

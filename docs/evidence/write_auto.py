@@ -10,7 +10,6 @@ import numpy as np
 from boundary_study import Floats, bounds, part, single_threshold
 from pages import arguments, fill, paragraph, signed, table
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.choice import choose_method
 from calibkit.methods.boundary.problem.goals import tally_totals
@@ -19,6 +18,7 @@ from calibkit.methods.boundary.solvers.summary import Summary
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 
 SETS = ("census", "bank", "bank_tau5", "higgs", "criteo_tau3", "creditcard")
 

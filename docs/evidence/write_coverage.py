@@ -15,8 +15,8 @@ from pages import arguments, fill, paragraph, table
 from studies import monte_carlo
 
 from calibkit import fit_boundary
-from calibkit.bins.binning import Levels
 from calibkit.errors import InfeasibleError
+from calibkit.summaries.binning import Levels
 from calibkit_kernels.distributions import upper_tail
 
 GENERATORS = ("posterior", "noisy")

@@ -12,7 +12,6 @@ from boundary_study import Gain, gain, mean, part
 from msgspec.structs import replace
 from pages import arguments, bullets, fill, sections, signed, table
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.files.sources import open_source
 from calibkit.methods.boundary.compare import Compared, compare_methods
 from calibkit.methods.boundary.result.fit import fit_boundary
@@ -20,6 +19,7 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import CrossValidated, TestFigures
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 
 #: Data set, and the precision bounds: one where a single threshold recalls about half of the
 #: positives, one where it recalls about a fifth.

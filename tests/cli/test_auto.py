@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 from scipy.stats import binomtest
 
-from calibkit.views import answer
+from calibkit.methods.boundary.result import answer
 from tests.cli.score_files import changed, decisions, simulate, write
 from tests.conftest import Invoke, Outcome
 

@@ -10,12 +10,12 @@ import polars as pl
 import pytest
 
 import calibkit as ck
-from calibkit.columns.columns import read_score_rows
 from calibkit.files.frames import open_frame
 from calibkit.methods.boundary.certificate.certificate import _over_leaves
 from calibkit.methods.boundary.certificate.evidence import Split
+from calibkit.methods.boundary.result.answer import _boxes
 from calibkit.options.boundary import BoundaryOptions
-from calibkit.views.answer import _boxes
+from calibkit.summaries.score_rows import read_score_rows
 from tests.cli.score_files import write
 from tests.conftest import Invoke
 

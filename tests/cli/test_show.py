@@ -15,14 +15,15 @@ import pytest
 from msgspec.structs import replace
 
 import calibkit as ck
+from calibkit.methods.boundary import view as boundary
 from calibkit.methods.boundary.result.parts import Candidate
+from calibkit.methods.hetcal import view as hetcal
 from calibkit.models.model import SCALES, load
 from calibkit.models.page import Page, Table
 from calibkit.options.shared import Scale
 from calibkit.registry.methods import KINDS, schemas
 from calibkit.registry.states import read_state
 from calibkit.summaries.states import KEY
-from calibkit.views import boundary, hetcal
 from docs.write_schemas import FOLDER, texts
 from tests.cli.score_files import scores, simulate, write
 from tests.conftest import ROOT, Invoke, make

@@ -11,14 +11,14 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from calibkit.bins.binning import Grid
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import RowFinder
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.binning import Grid
 from calibkit.summaries.edges import assign
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from tests.conftest import ROOT
 

@@ -14,8 +14,6 @@ import pytest
 from msgspec.structs import replace
 
 import calibkit as ck
-from calibkit.bins.binning import GridTable, fit_grid
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.files.sources import open_source
@@ -30,13 +28,15 @@ from calibkit.methods.boundary.choice import (
     marginal_prices,
     margins,
 )
+from calibkit.methods.boundary.result.answer import alert_counts, expectation
 from calibkit.methods.boundary.result.figures import cross_validate
 from calibkit.methods.boundary.result.fit import FittedBoundary, delivered, fit_boundary
 from calibkit.methods.boundary.result.parts import GapFigures
 from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.binning import GridTable, fit_grid
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import count_rows
-from calibkit.views.answer import alert_counts, expectation
 from tests.conftest import ROOT
 
 from .samples import score_rows

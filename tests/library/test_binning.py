@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.bins import binning
-from calibkit.bins.binning import Levels, fit_grid
 from calibkit.errors import DataError, UsageError
+from calibkit.summaries import binning
+from calibkit.summaries.binning import Levels, fit_grid
 from calibkit.summaries.edges import quantile_edges
 from tests.library.samples import FEWER, WEIGHTS, score_rows, tables
 from tests.naive import boundaries as naive

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import in_units
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.methods.boundary.application import decide
+from calibkit.methods.boundary.result.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.model import decode
+from calibkit.summaries.score_rows import ScoreRows
 from tests.cli.score_files import decisions, margins, recount
 from tests.library.samples import BOUNDS, FEWER, example, fit, score_rows, tables
 from tests.naive import boundaries as naive

@@ -12,10 +12,7 @@ from msgspec.structs import replace
 from scipy import stats
 
 import calibkit as ck
-from calibkit.bins.binning import Levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
-from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.certificate.evidence import deal_rows, fitting_share
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_curved, fit_path, joined
@@ -30,8 +27,11 @@ from calibkit.methods.boundary.certificate.tests import (
     walk_all,
 )
 from calibkit.methods.boundary.certificate.uniform_bounds import confusion_deviation, regret_bound
+from calibkit.methods.boundary.result.application import decide
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.binning import Levels
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import count_rows
 from docs.evidence.coverage_kinds import KINDS, kept, kind_rows
 from tests.conftest import ROOT

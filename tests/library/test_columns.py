@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import RowFinder, label_column, numeric_column
 from calibkit.columns.segments import known_codes
 from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.sources import Source
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 
 NAN, INF = math.nan, math.inf
 

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from calibkit.columns.columns import read_score_rows
 from calibkit.drift.drift import fit as drift
 from calibkit.drift.figures import chi_square_tail, stability
 from calibkit.files.sources import Source
@@ -27,6 +26,7 @@ from calibkit.models.model import canonical_json
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.options.watch import DriftOptions
+from calibkit.summaries.score_rows import read_score_rows
 from calibkit.summaries.tally import count_rows
 from tests.budgets import little_memory
 from tests.cli.score_files import simulate

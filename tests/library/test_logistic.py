@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.bins.binning import uncertainty_levels
-from calibkit.columns.columns import ScoreRows
-from calibkit.methods.boundary.application import decide, level_thresholds
 from calibkit.methods.boundary.problem.goals import tally_totals
+from calibkit.methods.boundary.result.application import decide, level_thresholds
 from calibkit.methods.boundary.solvers.cells import best_cut
 from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface, surface_cut
 from calibkit.methods.boundary.solvers.methods import goal_of
 from calibkit.numerics import sums
 from calibkit.options.objective import read_target
+from calibkit.summaries.binning import uncertainty_levels
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from tests.naive import surface as naive
 

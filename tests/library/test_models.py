@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calibkit.errors import ModelError
-from calibkit.methods.boundary.application import decide
+from calibkit.methods.boundary.result.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import threshold_json, threshold_value
 from calibkit.models import model as models

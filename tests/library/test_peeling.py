@@ -10,15 +10,15 @@ import pytest
 from msgspec.structs import replace
 from scipy import stats
 
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.application import decide
 from calibkit.methods.boundary.certificate import evidence, peeling
 from calibkit.methods.boundary.certificate.certificate import certify_boundary
 from calibkit.methods.boundary.certificate.evidence import Split, deal_rows, fitting_share
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, Region, fit_path
 from calibkit.methods.boundary.certificate.peeling import peel, peels
+from calibkit.methods.boundary.result.application import decide
 from calibkit.options.boundary import BoundaryOptions
+from calibkit.summaries.score_rows import ScoreRows
 from tests.library.samples import score_rows
 from tests.library.test_certificate import asked, draw, quantity
 

@@ -13,9 +13,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from calibkit.bins.binning import fit_grid, grid_frame, grid_metadata
-from calibkit.bins.run import grid_rows
-from calibkit.columns.columns import ScoreRows, read_score_rows
+from calibkit.bins import grid_rows
 from calibkit.errors import CalibkitError, DataError
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.files.formats import Dialect, Opening
@@ -33,9 +31,11 @@ from calibkit.options.evaluate import EvaluateOptions
 from calibkit.options.shared import ColumnOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import score_batches
+from calibkit.summaries.binning import fit_grid, grid_frame, grid_metadata
 from calibkit.summaries.counted import SCORE, Counter, Role
 from calibkit.summaries.counted import Room as Limits
 from calibkit.summaries.score_batches import level_edges, rows_within
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 from calibkit.summaries.states import merge_states
 from tests.cli.score_files import changed, simulate, write
 

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calibkit.columns.columns import read_score_rows
 from calibkit.columns.rows import RowFinder
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.errors import DataError, UsageError
@@ -18,6 +17,7 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.fit import FittedBoundary, fit_boundary
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.shared import ColumnOptions
+from calibkit.summaries.score_rows import read_score_rows
 from tests.naive import boundaries as naive
 
 

@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE
 from calibkit.errors import InfeasibleError
-from calibkit.methods.boundary.application import probabilities
 from calibkit.methods.boundary.compare import compare_methods
 from calibkit.methods.boundary.problem.found import Found
 from calibkit.methods.boundary.problem.goals import Goal, Totals
+from calibkit.methods.boundary.result.application import probabilities
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import prefixes
 from calibkit.methods.boundary.solvers.methods import goal_of
@@ -30,6 +29,7 @@ from calibkit.methods.boundary.solvers.summary import summarise
 from calibkit.numerics.confusion import OBJECTIVES
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import read_target
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally
 from tests.conftest import ROOT
 from tests.library.samples import all_totals, example, fit, golden, score_rows, tables

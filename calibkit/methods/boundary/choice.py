@@ -47,8 +47,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from calibkit.arrays import Bools, Floats, Int64s
-from calibkit.bins.binning import GridTable, Levels, several_levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary.problem.bounded import BoundedGoal
 from calibkit.methods.boundary.problem.goals import CountGoal, Goal, tally_totals
@@ -64,6 +62,8 @@ from calibkit.numerics.sums import added
 from calibkit.options.boundary import AUTO, MOST_FOLDS, BoundaryOptions
 from calibkit.runtime.memory import give_back
 from calibkit.runtime.progress import steps
+from calibkit.summaries.binning import GridTable, Levels, several_levels
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally
 from calibkit_kernels.tally import margin_bins
 

@@ -8,8 +8,6 @@ from typing import Any
 import polars as pl
 from msgspec import Struct, structs
 
-from calibkit.bins.binning import GridTable
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.choice import fit_rows
@@ -18,6 +16,8 @@ from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.run import Inputs, fit_inputs, inputs
 from calibkit.methods.boundary.solvers.methods import METHODS
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.summaries.binning import GridTable
+from calibkit.summaries.score_rows import ScoreRows
 
 #: The columns of a comparison, and how a table on a terminal calls them.
 HEADER = {

@@ -13,8 +13,6 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.bins.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
-from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
 from calibkit.errors import UsageError
 from calibkit.files.formats import Dialect
@@ -36,7 +34,9 @@ from calibkit.models.lineage import makers_in, model_hash
 from calibkit.options.boundary import AUTO, BoundaryOptions
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
+from calibkit.summaries.binning import GridTable, is_grid_table, read_grid_table, uncertainty_levels
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_rows import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.summaries.score_summary import rows_of_state
 from calibkit.summaries.states import Plan, State, finished, options_of, recorded
 

@@ -15,15 +15,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats
-from calibkit.bins.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import read_segments
 from calibkit.errors import InfeasibleError, UsageError
 from calibkit.methods.boundary import choice
-from calibkit.methods.boundary.application import OTHER
 from calibkit.methods.boundary.problem.columns import amounts_of
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.result import parts
+from calibkit.methods.boundary.result.application import OTHER
 from calibkit.methods.boundary.result.figures import (
     Judged,
     judge_rows,
@@ -37,6 +35,8 @@ from calibkit.methods.boundary.solvers.summary import Stack, Summary, count_at, 
 from calibkit.models.model import Column
 from calibkit.numerics.sums import added, exact_group_sums
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.summaries.binning import MOST_LEVELS, GridTable, Levels, uncertainty_levels
+from calibkit.summaries.score_rows import ScoreRows
 
 #: Positive rows that a segment needs for a bound of its own.
 MIN_POSITIVES = 50

@@ -15,7 +15,6 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from calibkit.arrays import Numbers, UInt8s
-from calibkit.columns.columns import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.columns.remarks import of_tally
 from calibkit.columns.rows import Remark
 from calibkit.columns.segments import Segments, group_parts, read_segments, time_parts
@@ -41,6 +40,7 @@ from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
 from calibkit.runtime.threads import later
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_rows import ScoreRows, columns_beside, read_score_rows, resolve
 from calibkit.summaries.score_summary import columns_of, rows_of_state
 from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit.summaries.tally import Tally, count_rows

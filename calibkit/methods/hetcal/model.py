@@ -8,7 +8,7 @@ import msgspec
 
 from calibkit.errors import ModelError
 from calibkit.maps.model import Candidate, ScoreMap
-from calibkit.models.model import Column, Model, known
+from calibkit.models.model import Column, Model, features_of, known
 from calibkit.options.calibrate import SCORE_METHODS
 
 #: Models whose partitions each go on from the linear scores that the last one left.
@@ -269,6 +269,10 @@ class HetcalModel(Model):
             return self.partitions
         assert self.tree is not msgspec.UNSET and self.maps is not msgspec.UNSET
         return [PartitionPart(tree=self.tree, maps=self.maps)]
+
+    def inputs(self) -> dict[str, Column]:
+        """Return the columns that it reads when it is applied, by role."""
+        return super().inputs() | features_of(self.features())
 
     def features(self) -> list[Column]:
         """Return the features that some split uses, in the order of `columns`."""

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from numpy.typing import DTypeLike
 
 from calibkit.arrays import Bools, Floats, Int32s, Numbers, UInt8s, UInt64s, blocks
-from calibkit.columns.columns import ScoreRows, read_score_rows
 from calibkit.columns.rows import Remark, merge_remarks, weightless
 from calibkit.columns.segments import TimeParts, group_parts
 from calibkit.columns.weights import ROW, Unit, Weighed, whole_units
@@ -47,6 +46,7 @@ from calibkit.summaries.row_store import (
     ColumnSummaries,
     RowStore,
 )
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 from calibkit.summaries.score_summary import columns_of
 from calibkit_kernels import draws
 from calibkit_kernels.maps import LEAST, log_odds

@@ -16,7 +16,6 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int32s, UInt8s
-from calibkit.columns.columns import columns_beside, label_and_weight, resolve
 from calibkit.columns.patterns import find_features
 from calibkit.columns.remarks import of_tally
 from calibkit.errors import UsageError
@@ -52,6 +51,7 @@ from calibkit.numerics.hashes import folds_of_keys, hash_text
 from calibkit.options.hetcal import FOLDS, HetcalOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import Reading, RowState, row_state, sources_of
+from calibkit.summaries.score_rows import columns_beside, label_and_weight, resolve
 from calibkit.summaries.states import Fitted, Plan, State, about, finished, options_of, recorded
 from calibkit_kernels import leaves as kernels
 from calibkit_kernels.metrics import CLIP

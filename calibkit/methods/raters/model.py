@@ -10,7 +10,7 @@ import numpy as np
 from calibkit.arrays import Floats
 from calibkit.errors import ModelError
 from calibkit.maps.model import LogitMapModel
-from calibkit.models.model import Model, known
+from calibkit.models.model import Column, Model, features_of, known
 
 
 class DisagreementMap(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,6 +86,11 @@ class AlphaModel(Model, kw_only=True):
             or any(b <= a for a, b in zip(steps.knots, steps.knots[1:], strict=False))
         ):
             raise ModelError("the disagreement map needs as many values as knots, which rise")
+
+    def inputs(self) -> dict[str, Column]:
+        """Return the columns that it reads when it is applied, by role."""
+        named = self.features if isinstance(self.features, list) else []
+        return super().inputs() | features_of(map(Column, named))
 
     @property
     def calibrates(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 
 from calibkit.errors import ModelError
-from calibkit.models.model import Model, decode, known
+from calibkit.models.model import Column, Model, decode, known
 
 LINKS = ("logit", "identity")
 REPLICATES = ("exchangeable", "bootstrap")
@@ -118,6 +118,11 @@ class VadModel(Model):
         segments = () if self.groups is None else self.groups.values.values()
         factors = [(max(one.lambda_, 0.0), one.mean) for one in (*segments, self)]
         return [(factor, (1.0 - factor) * mean) for factor, mean in factors]
+
+    def inputs(self) -> dict[str, Column]:
+        """Return the columns that it reads when it is applied, by role."""
+        inner = {} if self.calibrator is None else self.inner().inputs()
+        return super().inputs() | {role: inner[role] for role in inner if role == "by"}
 
     def inner(self) -> Model:
         """Return the calibrator that comes first."""

@@ -18,7 +18,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, blocks, rows_by_group
-from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import number_columns
 from calibkit.columns.rows import (
     Remark,
@@ -39,6 +38,7 @@ from calibkit.numerics.hashes import data_hash, merge_hashes, text_numbers
 from calibkit.numerics.sums import LEAST_PRODUCT, ExactSum, nearest_float
 from calibkit.options.vad import VadOptions
 from calibkit.summaries.passes import Passes, merge_all
+from calibkit.summaries.score_rows import columns_beside
 from calibkit_kernels.elementary import logits
 from calibkit_kernels.maps import LEAST, log_odds
 from calibkit_kernels.metrics import expit

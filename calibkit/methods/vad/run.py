@@ -19,7 +19,6 @@ import msgspec
 import polars as pl
 from msgspec.structs import replace
 
-from calibkit.columns.columns import columns_beside
 from calibkit.columns.patterns import natural_key
 from calibkit.columns.rows import weightless
 from calibkit.errors import DataError
@@ -40,6 +39,7 @@ from calibkit.models.model import Column
 from calibkit.options.option import plain
 from calibkit.options.vad import VadOptions
 from calibkit.runtime.memory import Memory
+from calibkit.summaries.score_rows import columns_beside
 from calibkit.summaries.states import (
     Fitted,
     Plan,

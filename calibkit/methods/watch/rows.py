@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, rows_by_group
 from calibkit.columns import rows as readers
-from calibkit.columns.columns import columns_beside
 from calibkit.columns.rows import Remark, RowFinder
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
@@ -22,6 +21,7 @@ from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
 from calibkit.numerics.hashes import hash_rows, hash_text, merge_hashes
 from calibkit.options.watch import WatchOptions
+from calibkit.summaries.score_rows import columns_beside
 
 #: How many different weights the rows of a night may have: that many lines its state has.
 MOST_WEIGHTS = 100

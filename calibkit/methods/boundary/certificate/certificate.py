@@ -21,8 +21,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from calibkit.arrays import Int64s, UInt16s
-from calibkit.bins.binning import GridTable, uncertainty_levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import InfeasibleError
 from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, fit_path
@@ -48,6 +46,8 @@ from calibkit.methods.boundary.solvers.prefixes import solve as best_choice
 from calibkit.methods.boundary.solvers.summary import Stack, summarise
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
 from calibkit.options.objective import Target
+from calibkit.summaries.binning import GridTable, uncertainty_levels
+from calibkit.summaries.score_rows import ScoreRows
 
 #: A first test is made if it is expected to reject so many times as often as it may reject wrongly.
 LEAST_POWER = 1.5

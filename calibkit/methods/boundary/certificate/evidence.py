@@ -13,8 +13,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers
-from calibkit.bins.binning import GridTable, check_bins
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.segments import group_keys, read_segments
 from calibkit.errors import DataError, InfeasibleError, UsageError
 from calibkit.methods.boundary.certificate import tests
@@ -24,6 +22,8 @@ from calibkit.methods.boundary.problem.columns import amounts_of, column_parts, 
 from calibkit.methods.boundary.solvers.summary import count_over
 from calibkit.numerics.hashes import random_keys, random_parts
 from calibkit.options.boundary import AUTO, LIMITS, BoundaryOptions
+from calibkit.summaries.binning import GridTable, check_bins
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.score_summary import columns_of
 
 #: The methods that have a path.

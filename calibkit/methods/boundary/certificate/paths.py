@@ -23,14 +23,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt16s, distinct_values
-from calibkit.bins.binning import Levels, uncertainty_levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.problem.found import Surface, lowest_scores
 from calibkit.methods.boundary.solvers.frontier import supported_frontier
 from calibkit.methods.boundary.solvers.logistic import LEVELS as SURFACE_LEVELS
 from calibkit.methods.boundary.solvers.logistic import distinct, fit_surface, regressor
 from calibkit.numerics.isotonic import pool_prefixes
 from calibkit.numerics.logistic import ridge_weights
+from calibkit.summaries.binning import Levels, uncertainty_levels
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows, log_odds
 from calibkit_kernels.classes import affine_rows, outer_sums
 from calibkit_kernels.maps import LEAST, logit

@@ -24,11 +24,11 @@ from __future__ import annotations
 import numpy as np
 
 from calibkit.arrays import Bools, Floats
-from calibkit.columns.columns import ScoreRows
 from calibkit.methods.boundary.certificate import evidence
 from calibkit.methods.boundary.certificate.paths import CURVED, Path, Region, fit_path
 from calibkit.methods.boundary.certificate.tests import Binomials
 from calibkit.options.boundary import AUTO, BoundaryOptions
+from calibkit.summaries.score_rows import ScoreRows
 
 #: The core is so much of the share that fits where there are two parts.
 _CORE = 0.75

@@ -16,7 +16,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt8s, UInt16s, distinct_values
-from calibkit.columns.columns import CellGrid, ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.segments import group_parts, time_parts
 from calibkit.columns.weights import ROW, Unit, in_units
@@ -24,6 +23,7 @@ from calibkit.numerics.sums import exact_group_sums
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.summaries import edges
+from calibkit.summaries.score_rows import CellGrid, ScoreRows
 from calibkit.summaries.tally import Tally
 
 #: Largest amounts outside of these cannot be summed.

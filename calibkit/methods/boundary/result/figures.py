@@ -12,13 +12,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit, in_units
-from calibkit.methods.boundary.application import group_codes, probabilities, reviewed, spread_of
 from calibkit.methods.boundary.problem.columns import Values, read_values, uncertainties
 from calibkit.methods.boundary.problem.found import Found, held_out
 from calibkit.methods.boundary.problem.goals import Goal, Measure, Totals, tally_totals
 from calibkit.methods.boundary.result import parts
+from calibkit.methods.boundary.result.application import (
+    group_codes,
+    probabilities,
+    reviewed,
+    spread_of,
+)
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.solvers import gap
 from calibkit.methods.boundary.solvers.methods import METHODS, Plan, classes_of
@@ -28,6 +32,7 @@ from calibkit.numerics.confusion import Cells, slopes
 from calibkit.numerics.sums import added
 from calibkit.options.objective import Gap, Target
 from calibkit.runtime.threads import in_order, threads_for
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally
 
 #: The gaps between segments whose price is told, in shares of the one that was asked for.

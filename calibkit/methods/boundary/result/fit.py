@@ -13,8 +13,6 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.arrays import distinct_values
-from calibkit.bins.binning import Grid, GridTable, Levels
-from calibkit.columns.columns import ScoreRows
 from calibkit.errors import DataError, InfeasibleError
 from calibkit.methods.boundary.problem.bounded import GOALS
 from calibkit.methods.boundary.problem.found import Found
@@ -31,6 +29,8 @@ from calibkit.models.model import Column, Range, Resolution
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.runtime.threads import later
+from calibkit.summaries.binning import Grid, GridTable, Levels
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.states import Fitted
 from calibkit.summaries.tally import Tally
 

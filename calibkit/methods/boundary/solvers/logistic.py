@@ -21,13 +21,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Numbers, Singles, UInt32s, blocks, distinct_values
-from calibkit.bins.binning import Levels
 from calibkit.errors import DataError
 from calibkit.methods.boundary.problem.found import Found, Surface
 from calibkit.methods.boundary.problem.goals import Goal
 from calibkit.methods.boundary.solvers.prefixes import best_prefix
 from calibkit.numerics.solve import LITTLE, newton
 from calibkit.numerics.sums import each_block
+from calibkit.summaries.binning import Levels
 from calibkit.summaries.tally import Points, Tally
 from calibkit_kernels import logistic as kernels
 from calibkit_kernels import sorting

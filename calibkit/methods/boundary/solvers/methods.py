@@ -12,8 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Int64s
-from calibkit.bins.binning import Grid, GridTable, check_bins
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.weights import ClassWeights, at_prevalence
 from calibkit.errors import UsageError, nearest
 from calibkit.methods.boundary.problem.bounded import GOALS
@@ -24,6 +22,8 @@ from calibkit.methods.boundary.solvers.cells import best_cut, cross_fitted
 from calibkit.methods.boundary.solvers.logistic import LEVELS
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import OPTIONS, REVIEW, Target
+from calibkit.summaries.binning import Grid, GridTable, check_bins
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Points, Tally
 
 

@@ -15,9 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, UInt8s, UInt16s, rows_by_group
-from calibkit.bins import binning
-from calibkit.bins.binning import GridTable
-from calibkit.columns.columns import CellGrid, ScoreRows, label_and_weight
 from calibkit.columns.segments import read_segments
 from calibkit.columns.weights import ClassWeights
 from calibkit.errors import DataError, UsageError
@@ -39,6 +36,9 @@ from calibkit.numerics.hashes import random_parts
 from calibkit.options.boundary import BoundaryOptions
 from calibkit.options.objective import Target
 from calibkit.runtime.threads import later
+from calibkit.summaries import binning
+from calibkit.summaries.binning import GridTable
+from calibkit.summaries.score_rows import CellGrid, ScoreRows, label_and_weight
 from calibkit.summaries.score_summary import columns_of
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit.version import __version__

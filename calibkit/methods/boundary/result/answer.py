@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from calibkit.models.page import Page
 from calibkit.numerics.bounds import score_limits
 
 if TYPE_CHECKING:
@@ -83,24 +81,6 @@ def _boxes(
         left[tuple(box)] = -1
         found[level].append(tuple((own.start, own.stop - 1) for own in box))
     return found
-
-
-def spread(table: Sequence[Sequence[object]], most: int) -> Sequence[Sequence[object]]:
-    """Return at most so many lines of a table: the first, the last and some between."""
-    if len(table) <= most:
-        return table
-    return [table[place * (len(table) - 1) // (most - 1)] for place in range(most)]
-
-
-def some_lines(
-    header: list[str], table: Sequence[Sequence[object]], what: str, most: int, page: Page
-) -> None:
-    """Print a table: on one screen `most` of its lines, from first to last."""
-    some = spread(table, page.shown(len(table), most))
-    page.say("")
-    page.table(header, some)
-    if len(some) < len(table):
-        page.say(f"Some of {len(table):,} {what}; --all shows more.")
 
 
 def _chance(model: BoundaryModel, level: int) -> str:

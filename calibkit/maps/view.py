@@ -6,15 +6,17 @@ from typing import TYPE_CHECKING
 
 from calibkit.models.page import Page, cell_text
 from calibkit.options.calibrate import SCORE_METHODS
-from calibkit.views.alpha import logit_map_view
-from calibkit.views.answer import some_lines
 
 if TYPE_CHECKING:
     from msgspec import UnsetType
 
-    from calibkit.maps.model import CalibratorModel, Candidate, ScoreMap
+    from calibkit.maps.model import CalibratorModel, Candidate, LogitMapModel, ScoreMap
 
     Candidates = list[Candidate] | UnsetType
+
+
+#: Lines that one screen has room for, in all tables together.
+LINES = 8
 
 
 def headline(model: CalibratorModel) -> str:
@@ -138,7 +140,7 @@ def view(model: CalibratorModel, page: Page) -> None:
     if model.knots is not None and model.values is not None:
         what = model.columns["score"].name if model.a is None else "expit(a x + b)"
         steps = [*zip(model.knots, model.values, strict=True)]
-        some_lines([f"{what} from", "becomes"], steps, "steps", 5 if model.groups else 11, page)
+        page.some(5 if model.groups else 11, [f"{what} from", "becomes"], steps, "steps")
     if model.groups:
         shared = model.pooled_groups or []
         table: list[list[object]] = [
@@ -147,7 +149,7 @@ def view(model: CalibratorModel, page: Page) -> None:
         ]
         table += [[name, None, "that of all rows"] for name in shared]
         most = 3 if model.knots is not None else 5
-        some_lines([model.columns["by"].name, "rows", "map"], table, "segments", most, page)
+        page.some(most, [model.columns["by"].name, "rows", "map"], table, "segments")
 
 
 def compared_view(method: str, candidates: Candidates, page: Page) -> None:
@@ -161,3 +163,23 @@ def compared_view(method: str, candidates: Candidates, page: Page) -> None:
     if table:
         page.say("")
         page.table(["candidate", "log loss", "Brier", "error", ""], table)
+
+
+def logit_map_view(
+    logit_map: LogitMapModel, classes: list[str], page: Page, on_screen: int = LINES
+) -> None:
+    """Print a map of logits: a temperature, or the weights and intercept of each class."""
+    if logit_map.method == "temperature":
+        temperature = logit_map.temperature
+        shown = f"{temperature:.6g}" if temperature else "infinite: all classes alike"
+        page.say(f"temperature {shown}")
+        return
+    if logit_map.method == "none":
+        page.say("class probabilities as they are")
+        return
+    weights, intercept = logit_map.weights, logit_map.intercept
+    assert isinstance(weights, list) and isinstance(intercept, list)
+    own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
+    rows = [*zip(classes, own, intercept, strict=True)]
+    header = ["class", "weight of its own logit", "intercept"]
+    page.first(on_screen, header, rows, "more classes")

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from calibkit.bundles.model import BundleModel
-from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.models.kinds import PASS
+from calibkit.models.kinds import PASS, view_of
 from calibkit.models.page import Page, some_of
-from calibkit.views import boundary
 
 #: Columns that a line of the table names.
 _SHOWN = 4
@@ -50,8 +48,8 @@ def view(model: BundleModel, page: Page) -> None:
     page.table(["part", "kind", "method", "reads", "adds"], rows)
     page.say("")
     for step in steps:
-        if isinstance(step.model, BoundaryModel):
-            page.say(f"{step.name}: {boundary.lines(step.model)[0]}")
+        if step.decides:
+            page.say(f"{step.name}: {view_of(step.model).lines(step.model)[0]}")
 
 
 def _some(names: Iterable[str]) -> str:

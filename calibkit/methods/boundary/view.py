@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from calibkit.errors import UsageError
+from calibkit.methods.boundary.result import answer
+from calibkit.methods.boundary.result.answer import doubts as doubts
+from calibkit.methods.boundary.result.answer import rate, rates, rule
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Candidate, Certificate
-from calibkit.models.page import Page, cell_text
+from calibkit.models.page import Page, cell_text, spread
 from calibkit.options.boundary import EVERY_METHOD
-from calibkit.views import answer
-from calibkit.views.answer import doubts as doubts
-from calibkit.views.answer import rate, rates, rule
 
 #: Levels or segments that one screen has room for.
 _SHOWN = 5
@@ -61,10 +61,10 @@ def _answer(model: BoundaryModel, page: Page) -> None:
         if model.partition:
             boxes: Sequence[Sequence[object]] = answer.rule_rows(model)
             if model.method == "logistic":  # of which each cell is a level
-                boxes = answer.spread(boxes, page.shown(len(boxes), _SHOWN))
+                boxes = spread(boxes, page.shown(len(boxes), _SHOWN))
             page.table(["level", "where"], boxes)
             page.say("")
-        some = answer.spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
+        some = spread(table, page.shown(len(table), _SHOWN - 2 * bool(model.fit.candidates)))
         if model.levels > 1 and not model.partition:
             header = [f"{model.columns['uncertainty'].name} from", "to below", *header]
         page.table(["level", *header], some)

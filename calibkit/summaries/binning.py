@@ -15,7 +15,6 @@ import polars as pl
 from msgspec import Struct
 
 from calibkit.arrays import Floats, Int64s, Numbers, UInt16s, rows_by_group
-from calibkit.columns.columns import ScoreRows
 from calibkit.columns.rows import RowFinder, numeric_column
 from calibkit.columns.weights import Unit, in_units
 from calibkit.errors import DataError, ModelError, UsageError
@@ -32,6 +31,7 @@ from calibkit.summaries.edges import (
     level_edges,
     quantile_edges,
 )
+from calibkit.summaries.score_rows import ScoreRows
 from calibkit.summaries.tally import Tally, count_rows
 from calibkit_kernels import tally as kernels
 from calibkit_kernels.maps import LEAST, logit

@@ -10,14 +10,14 @@ import polars as pl
 from msgspec import Struct
 from msgspec.structs import replace
 
-from calibkit.bins.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
-from calibkit.columns.columns import ScoreRows, read_score_rows, resolve
 from calibkit.files.sources import Source
 from calibkit.models.model import Column
 from calibkit.options.bin import BinOptions
 from calibkit.options.option import plain
 from calibkit.runtime.memory import Memory
+from calibkit.summaries.binning import Grid, fit_grid, grid_columns, grid_frame, grid_metadata
 from calibkit.summaries.score_batches import Reading, rows_within, score_state
+from calibkit.summaries.score_rows import ScoreRows, read_score_rows, resolve
 from calibkit.summaries.score_summary import rows_of_state
 from calibkit.summaries.states import Plan, State, options_of
 
@@ -26,7 +26,7 @@ class Binned(Struct, frozen=True):
     """The grid of rows; what is told of them is as in `calibkit.summaries.states.Fitted`."""
 
     grid: Grid
-    frame: pl.DataFrame  # one row a cell, see `calibkit.bins.binning.grid_frame`
+    frame: pl.DataFrame  # one row a cell, see `calibkit.summaries.binning.grid_frame`
     #: The columns of score and uncertainty with the dtypes in which they are compared.
     columns: dict[str, Column]
     metadata: dict[str, str]  # what a file of the table says of itself

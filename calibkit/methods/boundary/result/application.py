@@ -10,8 +10,6 @@ import numpy as np
 import polars as pl
 
 from calibkit.arrays import Bools, Floats, Int64s, Numbers, UInt8s, UInt16s
-from calibkit.bins.binning import Levels, bins_within
-from calibkit.columns.columns import CellGrid
 from calibkit.columns.rows import RowFinder, arrays_as_fitted, is_text
 from calibkit.columns.segments import known_codes
 from calibkit.errors import DataError, UsageError
@@ -19,7 +17,9 @@ from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.methods.boundary.result.parts import Segment, threshold_values
 from calibkit.models.kinds import ACTIONS, LEVEL, Reads, Request, find_columns
+from calibkit.summaries.binning import Levels, bins_within
 from calibkit.summaries.edges import assign
+from calibkit.summaries.score_rows import CellGrid
 from calibkit_kernels.maps import margins
 
 Rows = Int64s | slice

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import UNSET
 
+from calibkit.maps.view import choice, compared_view, map_text
 from calibkit.methods.hetcal.model import HetcalFit, HetcalModel, LeafMap, PartitionPart, TreeNode
 from calibkit.models.page import Page, cell_text, some_of
-from calibkit.views.calibrator import choice, compared_view, map_text
 
 #: Categories that a rule names; of more only their number.
 SHOWN_CATEGORIES = 4

@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from calibkit.maps.view import LINES, logit_map_view
 from calibkit.models.page import Page
-from calibkit.views.answer import some_lines
 
 if TYPE_CHECKING:
-    from calibkit.maps.model import LogitMapModel
     from calibkit.methods.raters.model import AlphaModel
-
-#: Lines that one screen has room for, in all tables together.
-_LINES = 8
 
 
 def headline(model: AlphaModel) -> str:
@@ -78,30 +74,10 @@ def view(model: AlphaModel, page: Page) -> None:
         steps = model.disagreement_map
         table = [*zip(steps.knots, steps.values, strict=True)]
         header = ["predicted disagreement from", "becomes"]
-        some_lines(header, table, "steps", _on_screen(model), page)
+        page.some(_on_screen(model), header, table, "steps")
 
 
 def _on_screen(model: AlphaModel) -> int:
     """Return how many lines of each table there is room for on one screen."""
     tables = (model.logit_map, model.disagreement_map)
-    return _LINES // (sum(one is not None for one in tables) + isinstance(model.weights, list))
-
-
-def logit_map_view(
-    logit_map: LogitMapModel, classes: list[str], page: Page, on_screen: int = _LINES
-) -> None:
-    """Print a map of logits: a temperature, or the weights and intercept of each class."""
-    if logit_map.method == "temperature":
-        temperature = logit_map.temperature
-        shown = f"{temperature:.6g}" if temperature else "infinite: all classes alike"
-        page.say(f"temperature {shown}")
-        return
-    if logit_map.method == "none":
-        page.say("class probabilities as they are")
-        return
-    weights, intercept = logit_map.weights, logit_map.intercept
-    assert isinstance(weights, list) and isinstance(intercept, list)
-    own = [each[place] if isinstance(each, list) else each for place, each in enumerate(weights)]
-    rows = [*zip(classes, own, intercept, strict=True)]
-    header = ["class", "weight of its own logit", "intercept"]
-    page.first(on_screen, header, rows, "more classes")
+    return LINES // (sum(one is not None for one in tables) + isinstance(model.weights, list))

@@ -1,1 +1,0 @@
-"""Bins of scores and uncertainties, and the grid of counts over them."""
