@@ -17,9 +17,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from calibkit.version import __version__
 from calibkit.errors import ResourceError, UsageError
 from calibkit.runtime.kernels import share_compiling, stop_sharing, tell_of_compiling
+from calibkit.version import __version__
 
 from . import failures
 from .console import clear_line, end_lines, say_it_compiles
