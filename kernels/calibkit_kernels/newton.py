@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from ._jit import kernel
+from ._jit import brief
 from .arrays import Floats, Int64s
 
 #: What a coordinate may do: move freely, stay at 0 or above, stay where it is.
@@ -42,14 +42,14 @@ _LITTLE: Final = 1e-14
 _MUCH: Final = 1e-6
 
 
-@kernel
+@brief()
 def begin(scale: float, slope: float, decrement: float, ridge: float, state: Floats) -> None:
     """Write the rules of a search that has not begun."""
     state[SCALE], state[SLOPE], state[DECREMENT], state[RIDGE] = scale, slope, decrement, ridge
     state[VALUE], state[LENGTH], state[LEFT], state[STEPS] = 0.0, 1.0, 0.0, -1.0
 
 
-@kernel
+@brief(calls=200)
 def newton(
     value: float, gradient: Floats, hessian: Floats, kinds: Int64s, points: Floats, state: Floats
 ) -> int:
@@ -93,13 +93,13 @@ def newton(
     return STUCK
 
 
-@kernel
+@brief()
 def may_move(kind: int, place: float, slope: float) -> bool:
     """Return whether a step may move a coordinate: from its bound only away from it."""
     return kind == FREE or (kind == RISING and (place > 0.0 or slope < 0.0))
 
 
-@kernel
+@brief()
 def newton_step(
     gradient: Floats, hessian: Floats, kinds: Int64s, ridge: float, points: Floats
 ) -> float:
@@ -131,7 +131,7 @@ def newton_step(
     return decrement
 
 
-@kernel
+@brief()
 def solve_cholesky(matrix: Floats, x: Floats) -> None:
     """Replace the right side x by the solution; of the matrix the lower half becomes its factor.
 
@@ -156,7 +156,7 @@ def solve_cholesky(matrix: Floats, x: Floats) -> None:
         x[k] /= matrix[k, k]
 
 
-@kernel
+@brief()
 def move(points: Floats, kinds: Int64s, length: float) -> None:
     """Write the point ahead after a step of some length, which ends where it meets a bound."""
     met = -1

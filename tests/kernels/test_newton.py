@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calibkit.numerics.solve import newton
+from calibkit_kernels import newton as kernels
+from calibkit_kernels._jit import INTERPRETED
 from calibkit_kernels.newton import FIXED, FREE, RISING, move, solve_cholesky
 from tests.naive import newton as naive
 
@@ -95,3 +97,29 @@ def test_a_step_ends_at_the_first_bound() -> None:
     points = np.array([[1.0, 1.0], [0.0, 0.0], [-4.0, -2.0]])
     move(points, np.array([RISING, RISING]), 1.0)
     assert points[1].tolist() == [0.0, 0.5]
+
+
+def search(seed: int, size: int, plain: bool) -> bytes:
+    """Return where a search among logistic losses ends, and what it knows then, bit for bit."""
+    random = np.random.default_rng(seed)
+    rows, signs = random.normal(size=(30, size)), random.choice((-1.0, 1.0), 30)
+
+    def sums(weights: np.ndarray) -> Sums:
+        odds = np.exp(-signs * (rows @ weights))
+        share = odds / (1.0 + odds)
+        curves = rows * (share * (1.0 - share))[:, None]
+        return float(np.log1p(odds).sum()), rows.T @ (-signs * share), rows.T @ curves
+
+    kinds = random.integers(0, 3, size)
+    kernels.newton.called = 0 if plain else kernels.newton.calls
+    found = newton(sums, random.normal(size=size), kinds=kinds, ridge=1e-9)
+    return found.point.tobytes() + repr(found.told).encode()
+
+
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+@given(st.integers(0, 10_000), st.integers(1, 7))
+def test_what_python_runs_as_it_is_has_the_bits_of_what_is_compiled(seed: int, size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels.newton, "kept", lambda _: False)
+        assert search(seed, size, plain=True) == search(seed, size, plain=False)
+        assert kernels.newton.called == kernels.newton.calls
