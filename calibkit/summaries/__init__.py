@@ -1,1 +1,1 @@
-"""What rows become within a budget of memory: tallies and counted rows that merge, and states."""
+"""What rows become within a budget of memory: score rows, tallies, bins, and states that merge."""

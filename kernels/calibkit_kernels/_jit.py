@@ -1,4 +1,4 @@
-"""The one decorator of the ground floor: how every kernel is compiled, cached and called.
+"""The decorators of the ground floor: how every kernel is compiled, cached and called.
 
 A compiled kernel is a file, named by the kernel, its signature and the processor, in a folder named by
 a digest of *all* kernel sources, numba's version and Python's.  Where the sources lie, and how old
@@ -20,7 +20,6 @@ import contextlib
 import functools
 import hashlib
 import itertools
-import math
 import os
 import pickle
 import sys
@@ -109,17 +108,15 @@ def kernel(function: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
     return interpreted
 
 
-def brief(
-    calls: float = math.inf,
-) -> Callable[[Callable[[*Ts], R]], Callable[[*Ts], R]]:
-    """Return what compiles a kernel over a few numbers for others to call; Python runs it as it is.
+def brief(numbers: int = sys.maxsize) -> Callable[[Callable[[*Ts], R]], Callable[[*Ts], R]]:
+    """Return what compiles a kernel over few numbers for others to call; Python runs it as it is.
 
-    Thousands of runs take less than compiling it.  Python takes what is compiled where that is kept
-    from before, or after so many `calls`; never where only other such kernels call it.
+    Compiling takes longer than most of its runs.  Python takes what is compiled where that is kept from
+    before, or once it has given it so many `numbers`: each time those of the largest array.
     """
 
     def wrapped(function: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
-        return kernel(function) if INTERPRETED else _Brief(function, calls)
+        return kernel(function) if INTERPRETED else Brief(function, numbers)
 
     return wrapped
 
@@ -216,17 +213,20 @@ class Kernel(Generic[*Ts, R]):
         return f"{self.name}-{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.kernel"
 
 
-class _Brief(Kernel[*Ts, R]):
-    def __init__(self, function: Callable[[*Ts], R], calls: float) -> None:
+class Brief(Kernel[*Ts, R]):
+    """A kernel that Python runs as it is; see `brief`.  `left`: the numbers until it is compiled."""
+
+    def __init__(self, function: Callable[[*Ts], R], numbers: int) -> None:
         super().__init__(function)
-        self.calls, self.called = calls, 0.0
+        self.numbers = self.left = numbers
 
     def __call__(self, *args: *Ts) -> R:
-        if self.called == 0 and self.kept(tuple(map(type_name, args))):
-            self.called = self.calls
-        if self.called >= self.calls:
+        """Run the kernel."""
+        if self.left == self.numbers and self.kept(tuple(map(type_name, args))):
+            self.left = 0
+        self.left -= max((one.size for one in args if isinstance(one, np.ndarray)), default=1)
+        if self.left < 0:
             return super().__call__(*args)
-        self.called += 1
         with np.errstate(all="ignore"):
             return self.function(*args)
 

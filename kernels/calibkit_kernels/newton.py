@@ -49,7 +49,7 @@ def begin(scale: float, slope: float, decrement: float, ridge: float, state: Flo
     state[VALUE], state[LENGTH], state[LEFT], state[STEPS] = 0.0, 1.0, 0.0, -1.0
 
 
-@brief(calls=200)
+@brief(numbers=20_000)
 def newton(
     value: float, gradient: Floats, hessian: Floats, kinds: Int64s, points: Floats, state: Floats
 ) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,11 +12,29 @@ from hypothesis import strategies as st
 
 from calibkit.numerics.solve import newton
 from calibkit_kernels import newton as kernels
-from calibkit_kernels._jit import INTERPRETED
+from calibkit_kernels._jit import INTERPRETED, Brief
 from calibkit_kernels.newton import FIXED, FREE, RISING, move, solve_cholesky
 from tests.naive import newton as naive
 
 Sums = tuple[float, np.ndarray, np.ndarray]
+
+#: What is left of the numbers that Python runs as they are.
+PLAIN, COMPILED = 2**60, 0
+
+
+@contextmanager
+def run_by(left: int) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for one in vars(kernels).values() if not INTERPRETED else ():
+            if isinstance(one, Brief):
+                patch.setattr(one, "left", left)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True, params=[PLAIN, COMPILED], ids=["plain", "compiled"])
+def _ways(request: pytest.FixtureRequest) -> Iterator[None]:
+    with run_by(request.param):
+        yield
 
 
 def quadratic(seed: int, size: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +120,7 @@ def test_a_step_ends_at_the_first_bound() -> None:
     assert points[1].tolist() == [0.0, 0.5]
 
 
-def search(seed: int, size: int, plain: bool) -> bytes:
+def search(seed: int, size: int) -> bytes:
     """Return where a search among logistic losses ends, and what it knows then, bit for bit."""
     random = np.random.default_rng(seed)
     rows, signs = random.normal(size=(30, size)), random.choice((-1.0, 1.0), 30)
@@ -111,15 +132,28 @@ def search(seed: int, size: int, plain: bool) -> bytes:
         return float(np.log1p(odds).sum()), rows.T @ (-signs * share), rows.T @ curves
 
     kinds = random.integers(0, 3, size)
-    kernels.newton.called = 0 if plain else kernels.newton.calls
     found = newton(sums, random.normal(size=size), kinds=kinds, ridge=1e-9)
     return found.point.tobytes() + repr(found.told).encode()
 
 
-@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+compiles = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+
+
+@compiles
 @given(st.integers(0, 10_000), st.integers(1, 7))
 def test_what_python_runs_as_it_is_has_the_bits_of_what_is_compiled(seed: int, size: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kernels.newton, "kept", lambda _: False)
-        assert search(seed, size, plain=True) == search(seed, size, plain=False)
-        assert kernels.newton.called == kernels.newton.calls
+    with run_by(PLAIN):
+        plain = search(seed, size)
+    with run_by(COMPILED):
+        assert search(seed, size) == plain
+
+
+@compiles
+def test_many_numbers_are_for_compiled_code_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels.newton, "kept", lambda _: False)
+    monkeypatch.setattr(kernels.newton, "left", kernels.newton.numbers)
+    search(1, 3)
+    assert 0 < kernels.newton.left < kernels.newton.numbers
+    size = 150
+    newton(lambda x: (0.5 * float(x @ x), x, np.eye(size)), np.ones(size))
+    assert kernels.newton.left < 0

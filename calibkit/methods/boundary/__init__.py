@@ -9,6 +9,6 @@ The rooms, each of which imports only those before it:
 * `result`: the model, its figures, and a fit that leads to it; what a model decides is `application`.
 * `certificate`: boundaries whose bound holds on new data.
 
-Above them stand the choice among candidates (`choice`), segments, the comparison of methods, and
-the way in: `run`.
+Above them stand the choice among candidates (`choice`), segments, the comparison of methods, how
+a boundary is shown (`view`), and the way in: `run`.
 """

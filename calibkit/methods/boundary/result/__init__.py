@@ -1,1 +1,1 @@
-"""What is reported of a boundary: its model, its figures, its decisions."""
+"""What is reported of a boundary: its model, its figures, its decisions, its answer in words."""
