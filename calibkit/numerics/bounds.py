@@ -33,6 +33,11 @@ class Bound(Struct, frozen=True):
     def __float__(self) -> float:
         return self.numerator / self.denominator
 
+    @property
+    def fraction(self) -> Fraction:
+        """The number itself, for exact arithmetic."""
+        return Fraction(self.numerator, self.denominator)
+
     def __str__(self) -> str:
         return self.text
 

@@ -158,7 +158,7 @@ class RecallAtPrecision(RecallGoal):
     def prepare(self) -> None:
         """Work out what depends on the totals."""
         self.numerator, self.denominator = self.bound.numerator, self.bound.denominator
-        raised = Fraction(self.numerator, self.denominator) * (1 + SLACK)
+        raised = self.bound.fraction * (1 + SLACK)
         if not self.totals.exact and raised < 1:  # a precision of 1 is one whatever was rounded
             self.numerator, self.denominator = ceil(raised * 2**60), 2**60
         self.constraint = -self.numerator / self.denominator, 1.0
@@ -185,7 +185,7 @@ class PrecisionAtRecall(BoundedGoal):
         whole, exact = totals.positives, totals.exact
         if of_value:
             whole, exact = totals.gain, totals.gain_unit.exact
-        wanted = Fraction(self.bound.numerator, self.bound.denominator) * whole
+        wanted = self.bound.fraction * whole
         if not exact:
             wanted = min(wanted * (1 + SLACK), Fraction(whole))
         #: The true positives (or the value) wanted, and rounded up to whole ones; a row may have no
@@ -262,8 +262,7 @@ class RecallAtFalsePositiveRate(RecallWithin):
 
     def prepare(self) -> None:
         """Work out what depends on the totals."""
-        share = Fraction(self.bound.numerator, self.bound.denominator)
-        self._allow(self.totals.rows - self.totals.positives, share)
+        self._allow(self.totals.rows - self.totals.positives, self.bound.fraction)
 
 
 class RecallAtCapacity(RecallWithin):

@@ -49,7 +49,7 @@ class Totals(Struct, frozen=True):
 
     def share_of(self, number: Bound) -> Fraction:
         """Return the share of the rows that a number of them is; below 1 it is a share already."""
-        found = Fraction(number.numerator, number.denominator)
+        found = number.fraction
         return found if found < 1 else found * self.row_units / max(self.rows, 1)
 
     def reweighted(self, classes: ClassWeights) -> Totals:

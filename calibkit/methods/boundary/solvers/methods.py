@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -40,8 +39,7 @@ def goal_of(target: Target, totals: Totals) -> Goal:
 
 def classes_of(target: Target, totals: Totals) -> ClassWeights:
     """Return by how much the classes of rows with some totals are reweighted."""
-    asked = target.prevalence
-    share = None if asked is None else Fraction(asked.numerator, asked.denominator)
+    share = None if target.prevalence is None else target.prevalence.fraction
     return at_prevalence(totals.rows, totals.positives, share)
 
 

@@ -6,7 +6,6 @@ the columns as scores.  Every method and the cross-validation work on the tally 
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -111,8 +110,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         tally = self.tally.reweighted(classes_of(target, self.totals()))
         goal = goal_of(target, tally_totals(tally))
         if (gap := target.gap) and self.stack is not None and isinstance(goal, CountGoal):
-            most = Fraction(gap.most.numerator, gap.most.denominator)
-            goal = WithinGap(goal, gap.measure, most, len(self.stack.names))
+            goal = WithinGap(goal, gap.measure, gap.most.fraction, len(self.stack.names))
         return tally, goal
 
     def need_classes(self) -> None:

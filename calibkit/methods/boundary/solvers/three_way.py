@@ -350,7 +350,7 @@ def _nested(parts: _Parts, known: Pair, cap: int) -> Pair:
     """Return the best choice of nested prefixes, or the one known where they are too many."""
     while True:
         if parts.bound is not None:
-            ratio = Fraction(parts.bound.numerator, parts.bound.denominator)
+            ratio = parts.bound.fraction
         else:
             selected, hits = parts.points.totals(known.block)
             ratio = Fraction(hits, selected)
