@@ -160,7 +160,7 @@ def test_weights_make_a_table_over_rows_too_large() -> None:
 @given(grids())
 def test_estimates_of_size_are_those_of_the_tables(grid: Grid) -> None:
     prefixes = LevelPrefixes.of(*grid)
-    tables = LevelTables.fill(prefixes.hits, prefixes.rows)
+    tables = LevelTables(prefixes.hits, prefixes.rows)
     pairs = zip(tables.values[:-1], prefixes.rows, strict=True)
     additions = sum(before.size * rows.size for before, rows in pairs)
     held = sum(values.size for values in tables.values)

@@ -71,7 +71,7 @@ def pareto_frontier(positives: Int64s, totals: Int64s) -> Frontier:
     steps, held = grid_methods.table_size(prefixes.hits)
     if steps > grid_methods.MOST_STEPS or held > grid_methods.MOST_VALUES:
         return _from_lists(prefixes)
-    tables = grid_methods.LevelTables.fill([-rows for rows in prefixes.rows], prefixes.hits)
+    tables = grid_methods.LevelTables([-rows for rows in prefixes.rows], prefixes.hits)
     best = tables.values[-1]
     # From the most true positives down, a total is kept if it has fewer rows than all before.
     fewest = np.maximum.accumulate(np.append(UNREACHABLE, best[::-1]))

@@ -14,6 +14,8 @@ selection of at least one row meets the bound.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from msgspec import Struct
 
@@ -40,24 +42,22 @@ def prefix_sums(counts: Int64s) -> Int64s:
     return sums
 
 
-class LevelTables(Struct, frozen=True):
+class LevelTables(Struct, frozen=True, dict=True):
     """The largest sum of gains for every sum of costs, level by level.
 
-    `gains`, `costs`: one array a level: its choices, costs non-decreasing from 0; `values`: one array
-    a level: the largest gain of the levels up to it, for every cost.
+    `gains`, `costs`: one array a level: its choices, costs non-decreasing from 0.
     """
 
     gains: list[Int64s]
     costs: list[Int64s]
-    values: list[Int64s]
 
-    @classmethod
-    def fill(cls, gains: list[Int64s], costs: list[Int64s]) -> LevelTables:
-        """Compute the tables of all levels."""
+    @cached_property
+    def values(self) -> list[Int64s]:
+        """The largest gain of no level, and of the levels up to each, for every cost."""
         values = [np.zeros(1, np.int64)]
-        for gain, cost in zip(gains, costs, strict=True):
+        for gain, cost in zip(self.gains, self.costs, strict=True):
             values.append(knapsack.add_level(values[-1], gain, cost))
-        return cls(gains, costs, values)
+        return values
 
     def trace(self, targets: Int64s) -> Int64s:
         """Return the choices, shape (targets, levels), that attain the values at some costs."""
@@ -218,7 +218,7 @@ def table(name: str, positives: Int64s, totals: Int64s, goal: Goal) -> Int64s:
         return int(reachable[picked]) if picked >= 0 else 0
 
     if not nested:
-        tables = LevelTables.fill(gains, costs)
+        tables = LevelTables(gains, costs)
         choices = tables.trace(np.array([pick(tables.values[-1])]))
         return _fewest_bins(prefixes.takes(choices)[0], totals)
     by_level = np.array(gains), np.array(costs)
