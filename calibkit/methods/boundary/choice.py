@@ -277,7 +277,7 @@ def _rank(judge: Judge, tried: list[Tried], stands: bool) -> Choice:
     within = [judge.within(one) for one in tried]
     eligible = [k for k in range(len(tried)) if within[k] or not any(within)]
     moved = [judge.at_bound(one) for one in tried]
-    reached = [0.0 if one is None else judge.value(one) for one in moved]
+    reached = [0.0 if one is None else judge.value(one.pooled) for one in moved]
     first = max(eligible, key=lambda k: reached[k])
     errors = [judge.error_at_bound(one, moved[first]) for one in moved]
     eligible = [k for k in eligible if reached[first] - reached[k] <= errors[k]]
@@ -340,11 +340,9 @@ class Judge:
         """Return the worth of what was seen, in shares of the positives or in the objective's unit."""
         if self.priced:
             return (seen.true_positives - self.price * seen.selected) / (seen.positives or 1)
-        goal = goal_on(self.goal, seen)
-        if isinstance(goal, three_way.ThreeWay):
-            return goal.priced(self.prices, seen[2:])
-        value = goal.value(*seen[2:]) or 0.0
-        return -value if self.minimised else value
+        if isinstance(self.goal, three_way.ThreeWay):
+            return goal_on(self.goal, seen).priced(self.prices, seen[2:])
+        return -self.value(seen) if self.minimised else self.value(seen)
 
     def within(self, tried: Tried) -> bool:
         """Tell whether the bounded figure is not short of its bound by two standard errors."""
@@ -394,9 +392,9 @@ class Judge:
         independent = options.groups is None and not dealt.squares.size
         return found if independent else max(found, over_folds)
 
-    def value(self, tried: Tried) -> float:
-        """Return the objective of what was seen of a candidate, 0 where it selects nothing."""
-        return goal_on(self.goal, tried.pooled).value(*tried.pooled[2:]) or 0.0
+    def value(self, seen: figures.Judged) -> float:
+        """Return the objective of what was seen, 0 where nothing is selected."""
+        return goal_on(self.goal, seen).value(*seen[2:]) or 0.0
 
     def at_bound(self, tried: Tried) -> Tried | None:
         """Return a candidate with its cut moved to where the bound just holds on all folds together.
