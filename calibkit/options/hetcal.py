@@ -24,7 +24,7 @@ FOLDS: Final = 5
 BOOSTED_BINS: Final = 255
 
 
-class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
+class HetcalOptions(shared.Seeded, shared.LabelledColumns, shared.FitOptions, shared.Folded):
     """Partition the rows by their features, and calibrate each part separately.
 
     Scores can be right on average and wrong in parts of the data. A tree finds such parts;
@@ -102,7 +102,6 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
     )
     features: shared.Features = None
     weight_kind: shared.WeightKind = "frequency"
-    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse impossible pairs."""
