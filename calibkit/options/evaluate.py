@@ -119,8 +119,8 @@ class EvaluateOptions(shared.Segmented, shared.Seeded, Scored, shared.JudgedClas
     baseline: str | None = named_column(
         "The score that the others are compared with.", shown="the first score"
     )
-    uncertainty: shared.Uncertainty = None
-    weight_kind: shared.WeightKind = "frequency"
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
+    weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
     groups: Annotated[str | None, shared.Folded] = None
     top: Numbers | None = of_numbers(
         "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",

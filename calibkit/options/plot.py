@@ -157,7 +157,7 @@ class JudgedPlot(Intervals, PlotOptions, shared.Weighted):
 class ScorePlot(Scored, JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
-    weight_kind: shared.WeightKind = "frequency"
+    weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
 
 
 class ReliabilityOptions(ScorePlot, shared.ClassColumns):
@@ -195,7 +195,7 @@ class ReliabilityOptions(ScorePlot, shared.ClassColumns):
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     boundary: Boundaries = of_boundaries(
         "Mark where a boundary stands; may be repeated.", group="Metrics"
     )
@@ -293,7 +293,7 @@ class ThresholdOptions(CurveOptions):
 class GridPlot(PlotOptions, shared.LabelledColumns, shared.Threaded):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
         "Bins equal in rows, or equally wide.",
         shown="equal-mass; scores equally wide in log-odds where the axis is",
@@ -440,7 +440,7 @@ class EceAtOptions(Intervals, Scored, PlotOptions, shared.Labelled, shared.Threa
 
     KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
 
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     weight: Annotated[str | None, shared.Weighted] = None
     grid: Annotated[shared.FrameLike | None, EvaluateOptions] = None
     grid_score: Annotated[str | None, EvaluateOptions] = None

@@ -1,7 +1,7 @@
-"""The options that several commands share: those that go together in a class, others by an alias.
+"""The options that several commands share, in classes of those that go together.
 
-A class declares ``uncertainty: Uncertainty = None``, or is a `Weighted`, and has flags, help and group
-from here.  It takes only what the command does something with.
+A class of options is a `Weighted`, or declares ``weight: Annotated[str | None, Weighted] = None``, and
+has flags, help and group from here.  It takes only what the command does something with.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
@@ -55,29 +55,9 @@ def model_of(value: Any, flag: str) -> Model:
     return value if isinstance(value, Model) else load(value)
 
 
-# Columns -------------------------------------------------------------------------------------
-
 SCORE_HELP: Final = "Column with the score of the positive class."
 UNCERTAINTY_HELP: Final = "Column with the uncertainty: larger = less certain, any real scale."
 PROBS_HELP: Final = "Class probabilities: columns by a glob, or one column of lists."
-
-Uncertainty = Annotated[
-    str | None, named_column(UNCERTAINTY_HELP, shown="uncertainty, if the file has it")
-]
-
-WeightKind = Annotated[
-    Literal["frequency", "sampling"],
-    of_columns("What a weight 2 is: two rows, or one row that stands for two."),
-]
-
-Features = Annotated[
-    Names | None,
-    of_patterns(
-        "Feature columns: numbers, text or categories (names and globs; commas or repetition)."
-    ),
-]
-
-# Options that go together --------------------------------------------------------------------
 
 
 class Threaded(Options):
@@ -242,8 +222,12 @@ class JudgedClasses(Labelled, Threaded, ClassColumns):
 class ColumnOptions(LabelledColumns):
     """The same with an uncertainty, and how weights are taken."""
 
-    uncertainty: Uncertainty = None
-    weight_kind: WeightKind = "frequency"
+    uncertainty: str | None = named_column(
+        UNCERTAINTY_HELP, shown="uncertainty, if the file has it"
+    )
+    weight_kind: Literal["frequency", "sampling"] = of_columns(
+        "What a weight 2 is: two rows, or one row that stands for two.", default="frequency"
+    )
 
     @property
     def roles(self) -> dict[str, str]:

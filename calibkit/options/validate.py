@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from calibkit.options import shared
+from calibkit.options.hetcal import HetcalOptions
 
 
 class ValidateOptions(shared.Segmented, shared.Labelled, shared.Folded, shared.ClassColumns):
@@ -30,9 +33,9 @@ class ValidateOptions(shared.Segmented, shared.Labelled, shared.Folded, shared.C
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )  # type: ignore[assignment]
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     members: shared.Names | None = shared.of_patterns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
         shown="score_*, if the input has them",
     )
-    features: shared.Features = None
+    features: Annotated[shared.Names | None, HetcalOptions] = None
