@@ -14,7 +14,7 @@ from calibkit.options.shared import of_method
 OWN_FEATURES: Final = ("probs", "sorted-probs")
 
 
-class AlphaOptions(shared.FitOptions, shared.ClassColumns):
+class AlphaOptions(shared.Rows, shared.Seeded, shared.FitOptions, shared.ClassColumns):
     """Fit how much raters agree: a Dirichlet distribution over class probabilities for each row.
 
     The class probabilities stay as they are (unless --map calibrates them). What is fitted is
@@ -48,9 +48,6 @@ class AlphaOptions(shared.FitOptions, shared.ClassColumns):
     disagreement_map: Literal["none", "isotonic"] = of_method(
         "Correct predicted disagreement, up or down, by a rising step function.", default="none"
     )
-    scale: shared.Scale = "probability"
-    on_missing: shared.OnMissing = "error"
-    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse more than one predictor, and penalties of what has none."""

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import pairwise
 from math import isfinite
 from os import PathLike
-from typing import Any, Literal, Self, cast
+from typing import Annotated, Any, Literal, Self, cast
 
 from calibkit.errors import ModelError, UsageError
 from calibkit.options.option import Options, option
-from calibkit.options.shared import LabelledColumns, ModelLike, Threaded, Uncertainty, of_input
+from calibkit.options.shared import ColumnOptions, LabelledColumns, ModelLike, Threaded, of_input
 
 Strategy = Literal["equal-mass", "equal-width"]
 Order = Literal["uncertainty-score", "score-uncertainty"]
@@ -126,4 +126,4 @@ class BinOptions(LevelOptions, LabelledColumns, Threaded):
     add_level: bool = of_bins(
         "Write the rows, each with its uncertainty bin as level (from 0).", default=False
     )
-    uncertainty: Uncertainty = None
+    uncertainty: Annotated[str | None, ColumnOptions] = None

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -86,7 +86,9 @@ def _one_of(names: Sequence[str]) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in names if name.startswith(incomplete)]
 
 
-class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, shared.Folded):
+class BoundaryOptions(
+    shared.Seeded, LevelOptions, shared.ColumnOptions, shared.FitOptions, shared.Folded
+):
     """Fit a decision boundary over score and uncertainty.
 
     In each uncertainty level the rows from one score threshold up are selected; the thresholds
@@ -190,7 +192,7 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         many="commas",
         read=_one_or_several,
     )  # type: ignore[assignment]
-    by: shared.By = None
+    by: Annotated[str | None, shared.Segmented] = None
     bound: Literal["overall", "each"] = of_method(
         "With --by: the bound holds for all rows together, or for each segment.", default="overall"
     )
@@ -206,7 +208,6 @@ class BoundaryOptions(LevelOptions, shared.ColumnOptions, shared.FitOptions, sha
         "MODEL",
         read=shared.model_of,
     )
-    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse objectives that are none or several, and options that exclude each other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Struct
 
@@ -84,7 +84,7 @@ AUTO: Final = "auto"
 AUTOMATIC: Final = ScoreMethod(step="choose a map by cross-validation, and fit it", fields=())
 
 
-class MapOptions(shared.Threaded):
+class MapOptions(shared.Seeded):
     """What the methods take that map scores; None: not given, which means the default shown."""
 
     targets: Literal["smoothed", "mle"] | None = of_method(
@@ -105,7 +105,6 @@ class MapOptions(shared.Threaded):
     negatives_kept: float | None = of_method(
         "For prior-shift: the share of the negatives that the training rows kept.", "R"
     )
-    seed: shared.Seed = 0
 
 
 #: Options that mean nothing for class probabilities.
@@ -147,7 +146,7 @@ class CalibrateOptions(
         read=penalties,
         shown="cv",
     )
-    by: shared.By = None
+    by: Annotated[str | None, shared.Segmented] = None
     min_rows: int = of_method(
         "With --by: values with fewer rows use the map of all rows.", "N", default=100, least=1
     )

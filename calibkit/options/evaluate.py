@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, cast
 
 from calibkit.errors import UsageError
 from calibkit.models.scales import measure
@@ -99,7 +99,7 @@ class Scored(Options):
         return tuple(dict.fromkeys(listed(self.scores or "score")))
 
 
-class EvaluateOptions(Scored, shared.JudgedClasses, Intervals):
+class EvaluateOptions(shared.Segmented, shared.Seeded, Scored, shared.JudgedClasses, Intervals):
     """Judge scores by labels: ranking, calibration and decisions, with intervals.
 
     The result is metrics.json, as DVC and MLflow read it: a number for each score, slice and
@@ -119,11 +119,9 @@ class EvaluateOptions(Scored, shared.JudgedClasses, Intervals):
     baseline: str | None = named_column(
         "The score that the others are compared with.", shown="the first score"
     )
-    scale: shared.Scale = "probability"
-    uncertainty: shared.Uncertainty = None
-    weight: shared.Weight = None
-    weight_kind: shared.WeightKind = "frequency"
-    groups: shared.Groups = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
+    weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
+    groups: Annotated[str | None, shared.Folded] = None
     top: Numbers | None = of_numbers(
         "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
         "SHARES",
@@ -132,7 +130,6 @@ class EvaluateOptions(Scored, shared.JudgedClasses, Intervals):
     top_by: str | None = of_slices(
         "The column that ranks rows for --top.", "NAME", shown="the baseline"
     )
-    by: shared.By = None
     min_rows: int = of_slices(
         "Metrics of a --by value with fewer rows are null.", "ROWS", least=0, default=100
     )
@@ -206,8 +203,6 @@ class EvaluateOptions(Scored, shared.JudgedClasses, Intervals):
     rater_weight: str | None = of_votes(
         "With --counts: a column of weights of the rows in squared_loss.", "NAME"
     )
-    on_missing: shared.OnMissing = "error"
-    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse options that contradict each other."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 from calibkit.errors import UsageError
 from calibkit.options import shared
@@ -24,7 +24,7 @@ FOLDS: Final = 5
 BOOSTED_BINS: Final = 255
 
 
-class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
+class HetcalOptions(shared.Seeded, shared.LabelledColumns, shared.FitOptions, shared.Folded):
     """Partition the rows by their features, and calibrate each part separately.
 
     Scores can be right on average and wrong in parts of the data. A tree finds such parts;
@@ -100,9 +100,10 @@ class HetcalOptions(shared.LabelledColumns, shared.FitOptions, shared.Folded):
     clip: float = of_maps(
         "Keep calibrated probabilities this far from 0 and 1.", "EPS", default=0.0, least=0
     )
-    features: shared.Features = None
-    weight_kind: shared.WeightKind = "frequency"
-    seed: shared.Seed = 0
+    features: shared.Names | None = shared.of_patterns(
+        "Feature columns: numbers, text or categories (names and globs; commas or repetition)."
+    )
+    weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
 
     def check(self) -> None:
         """Refuse impossible pairs."""

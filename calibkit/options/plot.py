@@ -100,7 +100,7 @@ class PlotOptions(Options):
         if "KIND" in vars(cls):
             KINDS[cls.KIND] = cls
 
-    on_missing: shared.OnMissing = "error"
+    on_missing: Annotated[Literal["error", "drop"], shared.Rows] = "error"
     size: str | tuple[float, float] | None = of_picture(
         "Width and height in inches, such as 6x4; a PNG has 200 dots an inch.",
         "WxH",
@@ -143,12 +143,10 @@ class PlotOptions(Options):
         ]
 
 
-class JudgedPlot(Intervals, PlotOptions):
+class JudgedPlot(Intervals, PlotOptions, shared.Weighted):
     """Metrics, with their intervals."""
 
-    scale: shared.Scale = "probability"
-    weight: shared.Weight = None
-    groups: shared.Groups = None
+    groups: Annotated[str | None, shared.Folded] = None
 
     @property
     def judged(self) -> EvaluateOptions:
@@ -159,7 +157,7 @@ class JudgedPlot(Intervals, PlotOptions):
 class ScorePlot(Scored, JudgedPlot, shared.Labelled, shared.Threaded):
     """Scores, judged by labels."""
 
-    weight_kind: shared.WeightKind = "frequency"
+    weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
 
 
 class ReliabilityOptions(ScorePlot, shared.ClassColumns):
@@ -180,7 +178,7 @@ class ReliabilityOptions(ScorePlot, shared.ClassColumns):
     KIND, HEADING, SIZE = "reliability", "Reliability diagram", (5.0, 5.2)
 
     ensemble: Annotated[bool, EvaluateOptions] = False
-    by: shared.By = None
+    by: Annotated[str | None, EvaluateOptions] = None
     min_rows: Annotated[int, EvaluateOptions] = 100
     bins: Annotated[int, EvaluateOptions] = 15
     bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-width"
@@ -197,7 +195,7 @@ class ReliabilityOptions(ScorePlot, shared.ClassColumns):
 class CurveOptions(ScorePlot):
     """A score at every threshold."""
 
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     boundary: Boundaries = of_boundaries(
         "Mark where a boundary stands; may be repeated.", group="Metrics"
     )
@@ -295,7 +293,7 @@ class ThresholdOptions(CurveOptions):
 class GridPlot(PlotOptions, shared.LabelledColumns, shared.Threaded):
     """The grid of the rows, or of a table of ``calibkit bin``."""
 
-    uncertainty: shared.Uncertainty = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     strategy: Literal["equal-mass", "equal-width"] | None = of_bins(
         "Bins equal in rows, or equally wide.",
         shown="equal-mass; scores equally wide in log-odds where the axis is",
@@ -389,7 +387,9 @@ class RegionsOptions(PlotOptions):
             )
 
 
-class RecallGainOptions(Intervals, PlotOptions, shared.ColumnOptions, shared.Threaded):
+class RecallGainOptions(
+    shared.Seeded, Intervals, PlotOptions, shared.ColumnOptions, shared.Threaded
+):
     """Draw how much recall uncertainty gains over one threshold, by the bound on precision.
 
     Below stands by how much each misses its bound on the rows it is judged on: a gain bought with
@@ -420,7 +420,6 @@ class RecallGainOptions(Intervals, PlotOptions, shared.ColumnOptions, shared.Thr
     uncertainty_bins: int | None = _levels(shown="3 (logistic: 100); 1 without uncertainty")
     score_bins: int | None = _score_bins("Score bins, for methods that need them.", shown="500")
     folds: int = of_bins("Folds of the cross-validation.", "F", default=5, least=2)
-    seed: shared.Seed = 0
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -441,8 +440,8 @@ class EceAtOptions(Intervals, Scored, PlotOptions, shared.Labelled, shared.Threa
 
     KIND, HEADING, SIZE = "ece-at", "Calibration error by score bin", (5.5, 5.0)
 
-    uncertainty: shared.Uncertainty = None
-    weight: shared.Weight = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
+    weight: Annotated[str | None, shared.Weighted] = None
     grid: Annotated[shared.FrameLike | None, EvaluateOptions] = None
     grid_score: Annotated[str | None, EvaluateOptions] = None
     uncertainty_bins: int | None = _levels(shown="3; 1 for rows without uncertainty")
@@ -454,7 +453,7 @@ class EceAtOptions(Intervals, Scored, PlotOptions, shared.Labelled, shared.Threa
         return self.part(shared.ColumnOptions, score=self.grid_score or self.names[0])
 
 
-class BiasOptions(ScorePlot):
+class BiasOptions(shared.Seeded, ScorePlot):
     """Draw calibration bias and error among the rows with the highest scores.
 
     Such as of scores before and after VAD. The rows of a share are the same for all scores: those
@@ -471,7 +470,6 @@ class BiasOptions(ScorePlot):
     top_by: Annotated[str | None, EvaluateOptions] = None
     bins: Annotated[int, EvaluateOptions] = 15
     bin_strategy: Annotated[own.BinStrategy, EvaluateOptions] = "equal-mass"
-    seed: shared.Seed = 0
 
     def check(self) -> None:
         """Refuse a picture of no rows."""
@@ -485,8 +483,8 @@ class BiasOptions(ScorePlot):
 class VotePlot(JudgedPlot):
     """Class probabilities, judged by the votes of several raters."""
 
-    probs: shared.Probs = ("prob_*",)
-    counts: shared.Counts = "count_*"
+    probs: Annotated[shared.Names | None, shared.ClassColumns] = ("prob_*",)
+    counts: Annotated[str | None, shared.ClassColumns] = "count_*"
     ensemble: Annotated[bool, EvaluateOptions] = False
     alpha0: Annotated[shared.Names | None, EvaluateOptions] = ()
 
@@ -526,7 +524,7 @@ class DisagreementOptions(VotePlot):
     KIND, HEADING, SIZE = "disagreement", "Reliability of predicted disagreement", (5.0, 5.2)
 
     disagreement: Annotated[str | None, EvaluateOptions] = None
-    by: shared.By = None
+    by: Annotated[str | None, EvaluateOptions] = None
     min_rows: Annotated[int, EvaluateOptions] = 100
 
 
@@ -544,7 +542,7 @@ class AucLiftOptions(ScorePlot):
     KIND, HEADING, SIZE = "auc-lift", "AUC lift", (5.0, 4.2)
 
     baseline: Annotated[str | None, EvaluateOptions] = None
-    by: shared.By = None
+    by: Annotated[str | None, EvaluateOptions] = None
     min_rows: Annotated[int, EvaluateOptions] = 100
 
 

@@ -1,7 +1,7 @@
-"""The options that several commands share, one alias each.
+"""The options that several commands share, in classes of those that go together.
 
-A class declares ``score: Score = "score"`` and has flags, help and group from here.  It declares only
-what the command does something with.
+A class of options is a `Weighted`, or declares ``weight: Annotated[str | None, Weighted] = None``, and
+has flags, help and group from here.  It takes only what the command does something with.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from calibkit.errors import UsageError
 from calibkit.files.formats import AS_TEXT, NULL_VALUES, Dialect, codec, separator
@@ -55,84 +55,9 @@ def model_of(value: Any, flag: str) -> Model:
     return value if isinstance(value, Model) else load(value)
 
 
-# Input ---------------------------------------------------------------------------------------
-
-OnMissing = Annotated[
-    Literal["error", "drop"],
-    of_input(
-        "Rows without a value where one is needed: refuse the file, or leave them out "
-        "and say how many."
-    ),
-]
-
-# Columns -------------------------------------------------------------------------------------
-
 SCORE_HELP: Final = "Column with the score of the positive class."
 UNCERTAINTY_HELP: Final = "Column with the uncertainty: larger = less certain, any real scale."
 PROBS_HELP: Final = "Class probabilities: columns by a glob, or one column of lists."
-
-Score = Annotated[str, named_column(SCORE_HELP)]
-
-Scale = Annotated[
-    Literal["probability", "percent", "logit", "raw"],
-    of_columns("Scale of the scores; percent: 0 to 100; raw: any real number."),
-]
-
-
-Uncertainty = Annotated[
-    str | None, named_column(UNCERTAINTY_HELP, shown="uncertainty, if the file has it")
-]
-
-Weight = Annotated[
-    str | None,
-    named_column("Column with non-negative weights: a weight 2 is two rows.", shown="none"),
-]
-
-WeightKind = Annotated[
-    Literal["frequency", "sampling"],
-    of_columns("What a weight 2 is: two rows, or one row that stands for two."),
-]
-
-Groups = Annotated[
-    str | None,
-    named_column(
-        "Column of rows that belong together (user, patient): they share a fold.", shown="none"
-    ),
-]
-
-Time = Annotated[
-    str | None,
-    named_column(
-        "Column of times: folds go forward, each judged by a fit on what came before.", shown="none"
-    ),
-]
-
-By = Annotated[
-    str | None, named_column("Column of segments, each handled separately.", shown="none")
-]
-
-Probs = Annotated[Names | None, of_patterns(PROBS_HELP)]
-
-Counts = Annotated[
-    str | None,
-    of_columns(
-        "Votes per class: columns by a glob that pair with --probs, or one column of lists.",
-        "PATTERN",
-        shown=False,
-    ),
-]
-
-Features = Annotated[
-    Names | None,
-    of_patterns(
-        "Feature columns: numbers, text or categories (names and globs; commas or repetition)."
-    ),
-]
-
-# Output and run ------------------------------------------------------------------------------
-
-
-Seed = Annotated[int, of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED")]
 
 
 class Threaded(Options):
@@ -164,6 +89,12 @@ class Threaded(Options):
         return self.needed is not None
 
 
+class Seeded(Threaded):
+    """The same of a run that draws numbers."""
+
+    seed: int = of_seed("Random seed: same seed, same result.", env="CALIBKIT_SEED", default=0)
+
+
 class FitOptions(Threaded):
     """What every fit takes: what its model says of its origin, and how much of the machine it takes."""
 
@@ -178,6 +109,33 @@ class FitOptions(Threaded):
         many="repetition",
         read=tagged,
     )
+
+
+class Rows(Options):
+    """How rows are read, whatever they hold."""
+
+    scale: Literal["probability", "percent", "logit", "raw"] = of_columns(
+        "Scale of the scores; percent: 0 to 100; raw: any real number.", default="probability"
+    )
+    on_missing: Literal["error", "drop"] = of_input(
+        "Rows without a value where one is needed: refuse the file, or leave them out "
+        "and say how many.",
+        default="error",
+    )
+
+
+class Weighted(Rows):
+    """Rows that may count more than once."""
+
+    weight: str | None = named_column(
+        "Column with non-negative weights: a weight 2 is two rows.", shown="none"
+    )
+
+
+class Segmented(Weighted):
+    """The same in segments."""
+
+    by: str | None = named_column("Column of segments, each handled separately.", shown="none")
 
 
 class Labelled(Options):
@@ -195,13 +153,10 @@ class Labelled(Options):
     )
 
 
-class LabelledColumns(Labelled):
+class LabelledColumns(Weighted, Labelled):
     """The columns of a fit on scores and labels."""
 
-    score: Score = "score"
-    scale: Scale = "probability"
-    weight: Weight = None
-    on_missing: OnMissing = "error"
+    score: str = named_column(SCORE_HELP, default="score")
 
     @property
     def columns(self) -> ColumnOptions:
@@ -212,8 +167,12 @@ class LabelledColumns(Labelled):
 class Folded(Options):
     """What the folds of cross-validation follow."""
 
-    groups: Groups = None
-    time: Time = None
+    groups: str | None = named_column(
+        "Column of rows that belong together (user, patient): they share a fold.", shown="none"
+    )
+    time: str | None = named_column(
+        "Column of times: folds go forward, each judged by a fit on what came before.", shown="none"
+    )
 
     @property
     def needs_each(self) -> str | None:
@@ -230,8 +189,12 @@ class Folded(Options):
 class ClassColumns(Options):
     """The class probabilities, and the votes that judge them."""
 
-    probs: Probs = None
-    counts: Counts = None
+    probs: Names | None = of_patterns(PROBS_HELP)
+    counts: str | None = of_columns(
+        "Votes per class: columns by a glob that pair with --probs, or one column of lists.",
+        "PATTERN",
+        shown=False,
+    )
 
     @property
     def pattern(self) -> str:
@@ -259,8 +222,12 @@ class JudgedClasses(Labelled, Threaded, ClassColumns):
 class ColumnOptions(LabelledColumns):
     """The same with an uncertainty, and how weights are taken."""
 
-    uncertainty: Uncertainty = None
-    weight_kind: WeightKind = "frequency"
+    uncertainty: str | None = named_column(
+        UNCERTAINTY_HELP, shown="uncertainty, if the file has it"
+    )
+    weight_kind: Literal["frequency", "sampling"] = of_columns(
+        "What a weight 2 is: two rows, or one row that stands for two.", default="frequency"
+    )
 
     @property
     def roles(self) -> dict[str, str]:

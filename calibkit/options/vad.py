@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 of_tandem = partial(option, group="In tandem with a calibrator")
 
 
-class VadOptions(shared.FitOptions):
+class VadOptions(shared.Segmented, shared.FitOptions):
     """Shrink scores so that selected rows are not over-scored: variance-adjusting debiasing.
 
     Rows selected for their high scores are over-scored: errors that raise a score are selected
@@ -56,10 +56,6 @@ class VadOptions(shared.FitOptions):
     train_input: shared.FrameLike | None = of_tandem(
         "Unlabelled rows with the same members, distributed as in training.", "FILE", path=True
     )
-    scale: shared.Scale = "probability"
-    by: shared.By = None
-    weight: shared.Weight = None
-    on_missing: shared.OnMissing = "error"
 
     def check(self) -> None:
         """Refuse choices that exclude each other, and a model of another kind."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from calibkit.options import shared
+from calibkit.options.hetcal import HetcalOptions
 
 
-class ValidateOptions(shared.Labelled, shared.Folded, shared.ClassColumns):
+class ValidateOptions(shared.Segmented, shared.Labelled, shared.Folded, shared.ClassColumns):
     """Read rows as the other commands would, and report every problem.
 
     Checks types, ranges, missing values, labels of one class, duplicates, ties, constant columns,
@@ -26,17 +29,13 @@ class ValidateOptions(shared.Labelled, shared.Folded, shared.ClassColumns):
         shown="score, if the input has it",
         many="commas",
     )
-    scale: shared.Scale = "probability"
     label: str | None = shared.named_column(
         "Column with the label: 0/1, boolean or t/f; with --probs the class.",
         shown="label, if the input has it",
     )  # type: ignore[assignment]
-    uncertainty: shared.Uncertainty = None
-    weight: shared.Weight = None
-    by: shared.By = None
+    uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     members: shared.Names | None = shared.of_patterns(
         "Scores of replicate predictors (names and globs; commas or repetition).",
         shown="score_*, if the input has them",
     )
-    features: shared.Features = None
-    on_missing: shared.OnMissing = "error"
+    features: Annotated[shared.Names | None, HetcalOptions] = None

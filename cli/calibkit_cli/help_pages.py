@@ -14,7 +14,7 @@ from typer.core import TyperCommand
 from typer.main import get_command
 
 from calibkit.options.option import COLUMNS
-from calibkit.options.shared import INPUT, OUTPUT, RUN, Seed, Threaded, of_run
+from calibkit.options.shared import INPUT, OUTPUT, RUN, Seeded, of_run
 
 from . import declare
 from .lines import Budget, Talk
@@ -104,12 +104,11 @@ class Page(TyperCommand):
         return own + [param for param in others if names.isdisjoint(param.opts)]
 
 
-class EveryRun(Talk, Budget, Threaded):
+class EveryRun(Seeded, Talk, Budget):
     """What every run takes."""
 
     #: The first: `Page.get_params` shows it, and no other.
     help_all: bool = of_run("Show all options and exit.", default=False)
-    seed: Seed = 0
 
 
 def _place(param: Any) -> int:

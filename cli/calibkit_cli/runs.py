@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -61,8 +60,7 @@ def _add(app: typer.Typer, name: str) -> None:
         write = partial(write_models, asked, line)
         run_states(name, asked, line, line.part(Console), write, deliver_model)
 
-    module, kind = _OPTIONS[name]
-    declare.add(app, name, run, getattr(import_module(module), kind), FitLine)
+    declare.add(app, name, run, methods.loaded(*_OPTIONS[name]), FitLine)
 
 
 alpha_cal = calibrate = hetcal = vad = _add

@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_type_hints
 
 import polars as pl
 import pyarrow as pa
@@ -20,7 +20,7 @@ from calibkit.methods.boundary.result.parts import Candidate
 from calibkit.methods.hetcal import view as hetcal
 from calibkit.models.model import SCALES, load
 from calibkit.models.page import Page, Table
-from calibkit.options.shared import Scale
+from calibkit.options.shared import Rows
 from calibkit.registry.methods import KINDS, schemas
 from calibkit.registry.states import read_state
 from calibkit.summaries.states import KEY
@@ -297,7 +297,7 @@ def test_a_damaged_model_does_not_meet_it(path: str, value: object) -> None:
 
 
 def test_models_know_every_scale() -> None:
-    assert get_args(get_args(Scale)[0]) == SCALES
+    assert get_args(get_type_hints(Rows)["scale"]) == SCALES
 
 
 def test_what_other_commands_write(invoke: Invoke) -> None:

@@ -14,7 +14,7 @@ import typer
 
 from calibkit.errors import DataError
 from calibkit.options.option import option
-from calibkit.options.shared import Seed, Threaded
+from calibkit.options.shared import Seeded
 from calibkit_cli import declare, main
 from calibkit_cli.console import Console
 from calibkit_cli.lines import Results, Talk
@@ -64,10 +64,8 @@ def wait(place: Path) -> None:
         temporary.unlink()
 
 
-class Chance(Threaded):
+class Chance(Seeded):
     """Where randomness begins."""
-
-    seed: Seed = 0
 
 
 def warn(asked: Chance) -> None:
