@@ -157,7 +157,6 @@ class ColumnSummaries:
         self._most = most
         #: The distinct values of each column, rising; None where they are too many.
         self.distinct: list[Floats | None] = [np.empty(0) for _ in range(columns)]
-        self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
         self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._values = np.empty((columns, 0))
         self._waiting: list[tuple[UInt64s, Floats]] = []
@@ -181,9 +180,7 @@ class ColumnSummaries:
             self.settle()
 
     def _look(self, place: int, column: Numbers) -> None:
-        """Note the ends of a column, and its distinct values while they are few."""
-        self.low[place] = np.fmin.reduce(column, initial=self.low[place])
-        self.high[place] = np.fmax.reduce(column, initial=self.high[place])
+        """Note the distinct values of a column while they are few."""
         for part in (column[:_LOOK], column[_LOOK:]):
             known = self.distinct[place]
             if known is None or not part.size:
