@@ -18,7 +18,6 @@ import os
 import tempfile
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
@@ -225,21 +224,16 @@ class ColumnSummaries:
         return values[quantile_places(counts, ranges)[1:]]
 
 
-class CategoryCounts:
-    """The categories of a column of text, and how many rows have each."""
+def count_categories(column: pl.Series) -> dict[str, int]:
+    """Return how many rows of a column of text have each category; null and empty text are none."""
+    texts = column.cast(pl.String).drop_nulls()
+    return dict(texts.filter(texts != "").value_counts().rows())
 
-    def __init__(self) -> None:
-        self._counts = Counter[str]()
 
-    def add(self, column: pl.Series) -> None:
-        """Add rows; null and empty text are no category."""
-        texts = column.cast(pl.String).drop_nulls()
-        self._counts.update(dict(texts.filter(texts != "").value_counts().rows()))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the categories in order; of too many the most frequent (ties: the first in order)."""
-        pairs = sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0]))
-        return tuple(sorted(name for name, _ in pairs[:MOST_VALUES]))
+def category_names(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the categories in order; of too many the most frequent (ties: the first in order)."""
+    pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(sorted(name for name, _ in pairs[:MOST_VALUES]))
 
 
 class RowStore:
