@@ -91,7 +91,6 @@ class OffendingRows(DataError):  # noqa: N818 (its kin say what they are about)
         first: list[int],
     ) -> None:
         self.about = file, column, problem, value, advice
-        self.problem, self.value, self.advice = problem, value, advice
         more = ", …" if count > len(first) else ""
         places = f"first: row{'s' if len(first) > 1 else ''} {', '.join(map(str, first))}{more}"
         seen = "; ".join([*[places] * bool(first), *[f"value {value}"] * (value != "None")])

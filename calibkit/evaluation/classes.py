@@ -194,7 +194,8 @@ def _given_disagreement(rows: RaterRows, options: EvaluateOptions, phi: Floats) 
     if options.disagreement:
         found[:, 0] = _numbers(rows, options.disagreement, _PROBABILITY, 1.0)
     if options.class_disagreement:
-        matched = match_columns(rows.source, options.class_disagreement, "--class-disagreement")
+        source, option = rows.where.source, "--class-disagreement"
+        matched = match_columns(source, options.class_disagreement, option)
         if matched.nested:
             own = read_matrix(rows.others, matched, rows.where)
         else:

@@ -55,12 +55,11 @@ class RaterRows(Struct, frozen=True, kw_only=True):
     others: pl.DataFrame
     remarks: tuple[Remark, ...]
     where: RowFinder
-    source: Source
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should be told of the rows."""
-        return (*self.source.warnings, *(remark.text for remark in self.remarks))
+        return (*self.where.source.warnings, *(remark.text for remark in self.remarks))
 
     def taken(self, places: Int64s) -> RaterRows:
         """Return the rows of some places, of which messages know where they stood."""
@@ -69,7 +68,7 @@ class RaterRows(Struct, frozen=True, kw_only=True):
             predictions={name: matrix[places] for name, matrix in self.predictions.items()},
             counts=self.counts[places],
             others=self.others[places] if self.others.width else self.others,
-            where=RowFinder(self.source, self.where.numbers(places)),
+            where=self.where.only(places),
         )
 
     @property
@@ -151,7 +150,6 @@ def read_window(source: Source, options: RaterOptions) -> RaterRows:
         others=frame.select(frame[name] for name in options.others),
         remarks=rows.remarks,
         where=where,
-        source=source,
     )
     voted = read.votes > 0
     if voted.all():

@@ -68,11 +68,6 @@ class Reading(Struct, frozen=True):
         """The columns, each once."""
         return tuple(dict.fromkeys(self.columns))
 
-    @property
-    def text(self) -> bool:
-        """Whether any of it is text."""
-        return self.source.loose
-
     def kinds(self, prefix: str) -> dict[str, pl.DataType]:
         """Return the types of the columns as a state has them."""
         return {prefix + name: _stored(self.source.schema[name]) for name in self.names}
@@ -242,10 +237,10 @@ def row_state(
         known = None
         if train is not None:
             grown = _written(write, train, _TRAIN, options)
-            known = _Train(columns=train.names, text=train.text, **structs.asdict(grown))
+            known = _Train(columns=train.names, text=train.source.loose, **structs.asdict(grown))
         shard = _written(write, rows, _ROWS, options)
     own = _Options(problem=plain(options), makers=dict(makers), columns=rows.names, train=known)
-    payload = to_builtins(_Payload(text=rows.text))
+    payload = to_builtins(_Payload(text=rows.source.loose))
     header = new_header(kind.KIND, to_builtins(own), shard, payload, rows.source)
     files = (StateFile(header, kept.path, kind.path),)
     return kind(header, table, noted=rows.source.noted, files=files)

@@ -18,7 +18,6 @@ import os
 import tempfile
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import BufferedRandom
 from pathlib import Path
@@ -157,7 +156,6 @@ class ColumnSummaries:
         self._most = most
         #: The distinct values of each column, rising; None where they are too many.
         self.distinct: list[Floats | None] = [np.empty(0) for _ in range(columns)]
-        self.low, self.high = np.full(columns, np.inf), np.full(columns, -np.inf)
         self._hashes, self._counts = np.empty(0, np.uint64), np.empty(0, np.int64)
         self._values = np.empty((columns, 0))
         self._waiting: list[tuple[UInt64s, Floats]] = []
@@ -181,9 +179,7 @@ class ColumnSummaries:
             self.settle()
 
     def _look(self, place: int, column: Numbers) -> None:
-        """Note the ends of a column, and its distinct values while they are few."""
-        self.low[place] = np.fmin.reduce(column, initial=self.low[place])
-        self.high[place] = np.fmax.reduce(column, initial=self.high[place])
+        """Note the distinct values of a column while they are few."""
         for part in (column[:_LOOK], column[_LOOK:]):
             known = self.distinct[place]
             if known is None or not part.size:
@@ -228,21 +224,16 @@ class ColumnSummaries:
         return values[quantile_places(counts, ranges)[1:]]
 
 
-class CategoryCounts:
-    """The categories of a column of text, and how many rows have each."""
+def count_categories(column: pl.Series) -> dict[str, int]:
+    """Return how many rows of a column of text have each category; null and empty text are none."""
+    texts = column.cast(pl.String).drop_nulls()
+    return dict(texts.filter(texts != "").value_counts().rows())
 
-    def __init__(self) -> None:
-        self._counts = Counter[str]()
 
-    def add(self, column: pl.Series) -> None:
-        """Add rows; null and empty text are no category."""
-        texts = column.cast(pl.String).drop_nulls()
-        self._counts.update(dict(texts.filter(texts != "").value_counts().rows()))
-
-    def names(self) -> tuple[str, ...]:
-        """Return the categories in order; of too many the most frequent (ties: the first in order)."""
-        pairs = sorted(self._counts.items(), key=lambda pair: (-pair[1], pair[0]))
-        return tuple(sorted(name for name, _ in pairs[:MOST_VALUES]))
+def category_names(counts: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the categories in order; of too many the most frequent (ties: the first in order)."""
+    pairs = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    return tuple(sorted(name for name, _ in pairs[:MOST_VALUES]))
 
 
 class RowStore:

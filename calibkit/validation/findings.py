@@ -211,10 +211,10 @@ class Findings:
             said = error.message.removeprefix(f"{error.file}: ")
             said = said.removeprefix(f"column {error.column!r}: ")  # a finding has both already
             if isinstance(error, OffendingRows):
-                value = f" (value {error.value})" if error.value not in ("None", "") else ""
-                value = "" if f"({error.value}" in error.problem else value
-                advice = f"; {error.advice}" if error.advice else ""
-                said = f"{error.problem}{value}{advice}"
+                *_, problem, seen, advice = error.about
+                value = f" (value {seen})" if seen not in ("None", "") else ""
+                value = "" if f"({seen}" in problem else value
+                said = f"{problem}{value}; {advice}" if advice else f"{problem}{value}"
             self.found.append(refused(level, check, said, error))
         return None
 

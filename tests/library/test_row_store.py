@@ -7,6 +7,7 @@ import sys
 import tempfile
 import threading
 import tracemalloc
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -22,7 +23,13 @@ from calibkit.errors import ResourceError
 from calibkit.numerics.hashes import folds_of_keys, poisson_of_keys
 from calibkit.runtime.memory import Memory
 from calibkit.summaries import row_store
-from calibkit.summaries.row_store import Arrays, CategoryCounts, ColumnSummaries, RowStore
+from calibkit.summaries.row_store import (
+    Arrays,
+    ColumnSummaries,
+    RowStore,
+    category_names,
+    count_categories,
+)
 from calibkit_kernels import draws as kernels
 
 LITTLE = Memory(1)
@@ -122,7 +129,6 @@ def test_column_summaries_are_a_function_of_the_set(seed: int, count: int, parts
         for a, b in zip(whole.sample(column), split.sample(column), strict=True):
             np.testing.assert_array_equal(a, b)
         np.testing.assert_array_equal(whole.borders(column, 5), split.borders(column, 5))
-    np.testing.assert_array_equal([whole.low, whole.high], [split.low, split.high])
 
 
 def test_of_many_rows_those_of_the_smallest_hashes_are_the_sample(
@@ -161,10 +167,10 @@ def test_a_sample_takes_no_more_memory_the_more_rows_there_are(
 
 
 def test_categories_are_counted_over_all_rows() -> None:
-    counts = CategoryCounts()
+    counts = Counter[str]()
     for part in (["b", "a", None], ["", "b", "ä"]):
-        counts.add(pl.Series(part, dtype=pl.String))
-    assert counts.names() == ("a", "b", "ä")
+        counts.update(count_categories(pl.Series(part, dtype=pl.String)))
+    assert category_names(counts) == ("a", "b", "ä")
 
 
 def test_draws_of_a_bootstrap_are_poisson_and_apart() -> None:

@@ -44,8 +44,7 @@ class HetcalApplier:
     def reads(self, source: Source, request: Request) -> Reads:
         """Return the score, and the features that some split uses: they may lack values."""
         used = find_columns(self.model, source, request, ("score",))
-        for name in self.names:
-            source.require([name], "the model's feature")
+        source.require(self.names, "the model's feature")
         source.as_written(list(self.categories))
         return Reads(used, tuple(self.names))
 

@@ -216,7 +216,7 @@ def _written(booster: Booster, made: Steps, final: Line, checked: CrossValidated
         size = None if number else rows.size  # of the first one all is told
         ordered = tree.pruned(len(tree.nodes))  # the same leaves from left to right
         nodes = described_tree(ordered, rows.features, size)
-        parts.append(PartitionPart(tree=nodes, maps=maps.of_nodes(tree.ends()).described(rows)))
+        parts.append(PartitionPart(tree=nodes, maps=maps.described(rows, tree.ends())))
     leaf, _ = rows.leaves(made.parts[0][0])
     probability = rows.arrays.empty(rows.count, np.float64)
     line_map(made.score, final.a, final.b, False, 0.0, 0.0, probability)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Final, Self
 
@@ -82,21 +82,16 @@ class Maps(Struct, frozen=True):
         share = np.array(shares)[leaf]
         return share * found + (1.0 - share) * out
 
-    def of_nodes(self, nodes: Sequence[int]) -> Maps:
-        """Return the lines of some of the nodes that these are of."""
-        kept = np.array(nodes)
-        return Maps(self.lines[kept], None, None if self.counts is None else self.counts[kept])
-
     def composed(self, slope: float, intercept: float) -> Maps:
         """Return the lines followed by ``slope z + intercept``."""
         lines = self.lines * slope
         lines[:, -1] += intercept
         return Maps(lines, None, self.counts)
 
-    def described(self, rows: HetcalRows) -> list[LeafMap]:
-        """Return the maps, fitted on some rows, as a model holds them."""
+    def described(self, rows: HetcalRows, leaves: Iterable[int]) -> list[LeafMap]:
+        """Return the maps of some leaves, fitted on some rows, as a model holds them."""
         found = []
-        for leaf in range(len(self.lines)):
+        for leaf in leaves:
             if self.steps is None:
                 made = LeafMap(**dict(zip("abc", self.lines[leaf].tolist(), strict=False)))
             else:

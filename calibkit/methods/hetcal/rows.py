@@ -5,6 +5,7 @@ They are read twice: one pass says what the columns hold, the next one stores th
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Final
@@ -42,9 +43,10 @@ from calibkit.summaries.passes import Passes
 from calibkit.summaries.row_store import (
     MOST_VALUES,
     Arrays,
-    CategoryCounts,
     ColumnSummaries,
     RowStore,
+    category_names,
+    count_categories,
 )
 from calibkit.summaries.score_rows import ScoreRows, read_score_rows
 from calibkit.summaries.score_summary import columns_of
@@ -262,7 +264,7 @@ class Reader(Struct, frozen=True):
         """Go through the rows once: return the features, and a summary of scores and features."""
         options, known = self.options, self.known
         text = [column.kind == "category" and known is None for column in self.columns]
-        counts = [CategoryCounts() if one else None for one in text]
+        counts = [Counter[str]() if one else None for one in text]
         summaries = ColumnSummaries(1 + len(self.columns), options.bins or MOST_VALUES)
         for window in passes:
             data, hashes = window.data, window.hashes()
@@ -270,7 +272,7 @@ class Reader(Struct, frozen=True):
             totals.add(data, clipped, hashes)
             for column, own in zip(self.columns, counts, strict=True):
                 if own is not None:
-                    own.add(data.other(column.name))
+                    own.update(count_categories(data.other(column.name)))
             absent = np.full(linear.size, np.nan)
             numbers = (absent if one else own for one, own in zip(text, window.values, strict=True))
             held: Any = slice(None)  # a row of weight 0 is not there
@@ -281,7 +283,7 @@ class Reader(Struct, frozen=True):
                 times.add(data.other(options.time), data.finder, data.repeats)
         if known is not None:
             return Features(self.columns, known.categories), summaries
-        categories = [None if one is None else one.names() for one in counts]
+        categories = [None if one is None else category_names(one) for one in counts]
 
         def bins(column: tuple[int, tuple[str, ...] | None]) -> Bins:
             place, names = column

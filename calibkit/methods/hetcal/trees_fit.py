@@ -98,7 +98,7 @@ def fit(
         for own in rows.blocks():
             probability[own] += maps.probabilities(rows.score[own], leaf[own])
         nodes = described_tree(tree, growth.rows.features, growth.rows.size)
-        parts.append(PartitionPart(tree=nodes, maps=maps.described(rows)))
+        parts.append(PartitionPart(tree=nodes, maps=maps.described(rows, range(len(maps.lines)))))
     np.divide(probability, count, out=probability)
     return Found(parts, probability, first, depth, least, shrinkage, checked)
 
