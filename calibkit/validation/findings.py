@@ -225,11 +225,19 @@ class Findings:
         refuse, column = values.where.check, values.column
         self.attempt(level, check, lambda: refuse(column, offends, problem, advice))
 
-    def of(self, role: str) -> Iterator[Values]:
-        """Yield the columns of a role that have a value; rows without text are never left out."""
+    def of(self, role: str, single: str = "") -> Iterator[Values]:
+        """Yield the columns of a role that have a value; rows without text are never left out.
+
+        Where values have to be `single`, which says why, a column of lists is a finding instead.
+        """
         for name in self.roles.get(role, ()):
             values = self.present(name, role)
-            if values is not None:
+            if values is None:
+                continue
+            kind = values.column.dtype
+            if single and kind.is_nested():
+                self.add("error", "type", f"{kind} {single}", name)
+            else:
                 yield values
 
     def present(self, name: str, role: str) -> Values | None:
@@ -288,13 +296,6 @@ class Findings:
         what = "correct these rows" if infinite == "error" else only
         self.rows(infinite, "range", values, np.isinf(array) & ~outside, "infinite", what)
         return array
-
-    def nested(self, values: Values, why: str) -> bool:
-        """Add that a column holds several values a row, if it does; tell whether it does."""
-        kind = values.column.dtype
-        if kind.is_nested():
-            self.add("error", "type", f"{kind} {why}", values.column.name)
-        return kind.is_nested()
 
     def constant(self, values: Values, role: str) -> bool:
         """Add that a column has one value, if it has; tell whether it does."""

@@ -176,17 +176,14 @@ def _weights(findings: Findings) -> None:
 
 def _segments(findings: Findings) -> None:
     """Look at the values of ``--by``: present in every row, each with both classes."""
-    for values in findings.of("by"):
-        if not findings.nested(values, _SINGLE):
-            findings.constant(values, "segment")
-            _one_class(findings, values, "warning", "a fit of its own needs both")
+    for values in findings.of("by", _SINGLE):
+        findings.constant(values, "segment")
+        _one_class(findings, values, "warning", "a fit of its own needs both")
 
 
 def _groups(findings: Findings) -> None:
     """Look at ``--groups``: present, and enough of them for folds."""
-    for values in findings.of("groups"):
-        if findings.nested(values, _SINGLE):
-            continue
+    for values in findings.of("groups", _SINGLE):
         sizes = values.column.value_counts(sort=True)
         largest = int(sizes["count"][0]) / values.column.len()
         count, level, said = sizes.height, "warning", None
@@ -221,9 +218,8 @@ def _time(findings: Findings) -> None:
     """Look at ``--time``: present, dates in one format, and more than one."""
     for name in findings.roles.get("time", ()):
         findings.attempt("error", "type", partial(findings.source.as_dates, [name]))
-    for values in findings.of("time"):
-        if not findings.nested(values, "has no order: name numbers, dates or text"):
-            findings.constant(values, "time")
+    for values in findings.of("time", "has no order: name numbers, dates or text"):
+        findings.constant(values, "time")
 
 
 def _classes(findings: Findings) -> None:
