@@ -58,14 +58,12 @@ def stretches(
         for name, columns in (("ece_at", slice(j, j + 1)), ("cumulative_ece_at", slice(j, None))):
             known = held[:, columns]
             own = gaps[:, columns][known]
-            ends: tuple[float | None, float | None] = None, None
-            if confidence is not None:
-                ends = interval(own, variances[:, columns][known], confidence)
+            ends = interval(own, variances[:, columns][known], confidence)
             yield name, j, math.fsum(own) / own.size if own.size else None, ends
 
 
 def interval(
-    gaps: Numbers, variances: Numbers, confidence: float
+    gaps: Numbers, variances: Numbers, confidence: float | None
 ) -> tuple[float, float] | tuple[None, None]:
     """Return the interval of the mean of absolute gaps, (None, None) of no gaps.
 
@@ -74,9 +72,10 @@ def interval(
     what noise adds to absolute gaps, and for several cells is wider than need be.
 
     `gaps`, `variances`: |mean probability - mean label| of each cell, and the variance of its mean
-    label. `confidence`: how often such an interval holds the mean of the true gaps at least, about.
+    label. `confidence`: how often such an interval holds the mean of the true gaps at least, about;
+    None: none is wanted.
     """
-    if not gaps.size:
+    if confidence is None or not gaps.size:
         return None, None
     # The quantile: exact for one degree of freedom, else by the cube of Wilson and Hilferty.
     spread = 2.0 / (9.0 * gaps.size)

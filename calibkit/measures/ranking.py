@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from itertools import accumulate
 
 import numpy as np
 
-from calibkit.arrays import Int64s, Numbers
+from calibkit.arrays import Floats, Int64s, Numbers
 from calibkit.measures.views import Shares, View, filled, metric, once
 from calibkit.models.model import Range
 from calibkit.numerics.bounds import Bound
@@ -55,17 +54,14 @@ def auc(view: View) -> float | None:
 
 
 @once
-def _steps_below(view: View) -> list[tuple[float, float]]:
+def _steps_below(view: View) -> Floats:
     """Return the steps of precision summed over all blocks from each one on, and 0 at the end."""
     steps = view.each(kernels.precision_steps, view.count, view.positive, given=view.starts[:-1])
-    rising = accumulate(
-        reversed(steps), lambda a, b: (a[0] + b[0], a[1] + b[1]), initial=(0.0, 0.0)
-    )
-    return list(rising)[::-1]
+    return np.cumsum([(0.0, 0.0), *reversed(steps)], axis=0)[::-1]
 
 
 def _average_precision(view: View, block: int) -> Shares:
-    centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1]
+    centre, below = average_precision(view) or 0.0, _steps_below(view)[block + 1].tolist()
     ends = view.starts[block + 1]
     plus, minus = filled(view, block, kernels.precision_shares, *ends, *below)
     return (plus - centre) / view.positives, minus / view.positives
