@@ -108,11 +108,13 @@ def markdown(metrics: Metrics) -> bytes:
 
 
 def _by_predictor(metrics: Metrics, scores: list[str]) -> list[list[str]]:
-    """Return a row a metric of all rows, a column a predictor; nothing without metrics of classes."""
+    """Return a row a metric of all rows, a column a predictor; nothing without metrics of classes.
+
+    The predictors have the same metrics (see `alike`).
+    """
     values = [metrics.metrics[score].get(ALL, {}) for score in scores]
-    names = list(dict.fromkeys(name for own in values for name in own))
-    whole = [name for name in names if not name.endswith("]")]
-    if len(whole) == len(names):
+    whole = [name for name in values[0] if not name.endswith("]")]
+    if len(whole) == len(values[0]):
         return []
     head = [["metric", *map(_cell, scores)], ["---", *["---:"] * len(scores)]]
     return [*head, *([_cell(name), *(_number(own.get(name)) for own in values)] for name in whole)]
@@ -168,9 +170,7 @@ def content(found: Any, output: str) -> bytes:
             return write(found.metrics)
     if output.endswith(_JSON) or is_stream(output):
         return found.to_json()
-    raise UsageError(
-        f"{output}: metrics are written as {', '.join([_JSON, *WRITERS])}.", file=output
-    )
+    raise UsageError.of(output, f"metrics are written as {', '.join([_JSON, *WRITERS])}.")
 
 
 _HEADER = ("score", "slice", "metric", "value", "low", "high")

@@ -129,13 +129,12 @@ def parse(text: str) -> Expression:
     plain = _QUOTES.sub(taken, text)
     if '"' in plain:
         raise _refuse(text, "a double quote is not closed")
-    found = re.search("[<>]=?", plain)
-    if found is None:
+    pieces = [piece.strip() for piece in re.split("([<>]=?)", plain)]
+    if len(pieces) < 3:
         raise _refuse(text, "it has no comparison <, <=, > or >=")
-    comparison = found[0]
-    before, after = plain[: found.start()].strip(), plain[found.end() :].strip()
-    if re.search("[<>]", after):
+    if len(pieces) > 3:
         raise _refuse(text, "it has more than one comparison; repeat --fail-if instead")
+    before, comparison, after = pieces
     if not before or not after:
         side = "right" if before else "left"
         raise _refuse(text, f"nothing is to the {side} of {comparison}")
@@ -371,9 +370,7 @@ def _nothing_matched(expression: Expression, files: Mapping[str, Figures]) -> Us
         shown = list(known)[:8]
         hint = f" (known: {', '.join(shown)}{', …' if len(known) > len(shown) else ''})"
     file = next(iter(files)) if len(files) == 1 else ""
-    where = f"{file}: " if file else ""
-    said = f"{where}--fail-if {expression}: there is no {wanted}{hint}."
-    return UsageError(said, file=file or None)
+    return UsageError.of(file or None, f"--fail-if {expression}: there is no {wanted}{hint}.")
 
 
 def _metric_table(content: Mapping[str, Any]) -> dict[Place, dict[str, Value]]:
