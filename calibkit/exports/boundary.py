@@ -40,8 +40,7 @@ def translate(program: Program, model: BoundaryModel, request: Request) -> dict[
     probability = model.columns["score"].measure == "probability"
     program.require(rows.score, *rows.uncertainties)
     found = {"decision": decision, "margin": _margin(program, rows.score, cut, cuts, probability)}
-    if random:
-        assert request.key is not None
+    if request.key is not None:  # which only a stochastic boundary takes
         key = program.bind("key", nodes.Words(request.key))
         chance = _chance(rows, cut, cuts)
         seed = model.seed if request.seed is None else request.seed

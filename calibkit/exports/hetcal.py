@@ -109,8 +109,7 @@ class _Rows:
         found: list[Node] = [MISSING] * len(part.tree)
         depth = [0] * len(part.tree)
         whole = [0] * len(part.tree)
-        for place in range(len(part.tree) - 1, -1, -1):
-            node = part.tree[place]
+        for place, node in reversed(list(enumerate(part.tree))):
             if isinstance(node.leaf, int):
                 found[place] = at_leaf(node.leaf)
                 continue

@@ -316,8 +316,7 @@ class Postgres(Sql):
         nodes.Descending: "(SELECT ARRAY_AGG(v ORDER BY v DESC) FROM UNNEST(ARRAY[{values}]) AS v)",
     }
 
-    def __init__(self) -> None:
-        self.layer: dict[str, int] = {}
+    layer: dict[str, int]  # of each binding, from 0
 
     def statement(self, program: Program, table: str) -> str:
         """Return one select from a table and its layers."""
