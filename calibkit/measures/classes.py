@@ -161,7 +161,8 @@ def measure(judged: Judged) -> Measured:
     found.influence["accuracy"] = share
     apart = _row_sums(targets, lambda one: (one.label - one.prediction) ** 2)
     lost = apart + _row_sums(targets, lambda one: one.label * (1.0 - one.label))
-    own, moved = _losses(targets)
+    own = votes.losses(votes.bin_sums(targets))
+    moved = _calibration_moves(targets, own)
     if judged.weight is None:
         found.put("squared_loss", own.squared, lost)
     else:
@@ -174,7 +175,8 @@ def measure(judged: Judged) -> Measured:
         return found
     if several.size < rows:
         targets, apart = targets.rows(several), apart[several]
-        own, moved = _losses(targets)
+        own = votes.losses(votes.bin_sums(targets))
+        moved = _calibration_moves(targets, own)
     epistemic = apart - _row_sums(targets, lambda one: one.excess)
     found.put("epistemic_loss", own.epistemic, epistemic)
     found.put("epistemic_loss_plugin", own.epistemic_plugin, apart)
@@ -214,29 +216,29 @@ def _put_disagreement(found: Measured) -> None:
         return missed + (1.0 - pair.label) * pair.prediction**2
 
     for prefix, part in (("", targets.columns(0, 1)), ("class_", targets.columns(1, None))):
-        own, moved = _losses(part)
+        own = votes.losses(votes.bin_sums(part))
         width = own.squared.size
+        moved = _calibration_moves(part, own) / width
         errors = np.sqrt(np.maximum(own.calibration, 0.0))
         for name, each, moves in (
             (loss, own.squared, _row_sums(part, lost) / width),
-            (squared, own.calibration, moved / width),
-            (plugin, own.calibration_plugin, moved / width),
+            (squared, own.calibration, moved),
+            (plugin, own.calibration_plugin, moved),
             (error, errors, None),
         ):
             found.put(prefix + name, each, moves, mean=True)
     found.roots[error] = squared
 
 
-def _losses(targets: Targets) -> tuple[votes.Losses, Floats]:
-    """Return the losses, and how each row moves the calibration loss, summed over the targets."""
-    known = votes.losses(votes.bin_sums(targets))
+def _calibration_moves(targets: Targets, known: votes.Losses) -> Floats:
+    """Return how each row moves the calibration loss, summed over the targets."""
     moved = np.zeros(targets.prediction.shape[0])
     for prediction, label, gaps in zip(
         targets.prediction.T, targets.label.T, known.gaps, strict=True
     ):
         gap = gaps[np.searchsorted(EDGES[1:], prediction, side="right")]
         moved += 2.0 * gap * (label - prediction) - gap * gap
-    return known, moved
+    return moved
 
 
 def _row_sums(targets: Targets, term: Callable[[Targets], Floats]) -> Floats:

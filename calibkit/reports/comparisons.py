@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from calibkit.arrays import Bools
 from calibkit.columns.rows import score_column
-from calibkit.errors import InfeasibleError, UsageError, nearest
+from calibkit.errors import DataError, InfeasibleError, UsageError, nearest
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import grid_of
@@ -43,7 +43,6 @@ from calibkit.reports.style import (
     check_lines,
     ends_of,
     per_cent,
-    undrawable,
     with_ends,
 )
 from calibkit.summaries.binning import fit_grid
@@ -91,7 +90,7 @@ def lift_points(source: Source, options: kinds.AucLiftOptions) -> Points:
             rows.append((score, part, own["count"], base, own["auc"], *lifts))
     table = pl.DataFrame(rows, schema=_LIFT_SCHEMA, orient="row")
     if table["lift"].count() == 0:
-        raise undrawable(source, "no slice has rows of both classes, which an AUC needs")
+        raise DataError.of(source.file, "no slice has rows of both classes, which an AUC needs")
     words = {"baseline": baseline, "by": spec.by or "", "interval": per_cent(spec.sure)}
     return Points.of("auc-lift", table, found, **words)
 
@@ -149,8 +148,8 @@ def bias_points(source: Source, options: kinds.BiasOptions) -> Points:
     ]
     table = pl.DataFrame(rows, schema=_BIAS_SCHEMA)
     if table["calibration_bias"].count() == 0:
-        raise undrawable(
-            source,
+        raise DataError.of(
+            source.file,
             "no share of the rows has a positive one and probabilities to compare with; take larger "
             "shares by --top, or name the --scale of the scores",
         )
@@ -195,7 +194,8 @@ def dispersion_points(source: Source, options: kinds.DispersionOptions) -> Point
     table = pl.DataFrame(rows, schema=_LOSS_SCHEMA)
     check_lines(table["name"].to_list(), "predictors", "--probs")
     if not table["dispersion_loss"].count():
-        raise undrawable(source, "no row has two votes, without which there is no dispersion loss")
+        why = "no row has two votes, without which there is no dispersion loss"
+        raise DataError.of(source.file, why)
     return Points.of("dispersion", table, found, interval=per_cent(spec.sure))
 
 

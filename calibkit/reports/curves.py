@@ -11,7 +11,7 @@ import polars as pl
 from msgspec.structs import replace
 
 from calibkit.arrays import Floats, Int64s, Numbers, distinct_values
-from calibkit.errors import UsageError
+from calibkit.errors import DataError, UsageError
 from calibkit.evaluation.evaluate import evaluate, models_of, views_of
 from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import BOUNDARY, EvaluateRows, read_evaluate_rows
@@ -242,8 +242,8 @@ def _need_classes(rows: EvaluateRows, spec: EvaluateOptions, source: Source) -> 
     """Refuse rows of one class, of which there is no curve."""
     if rows.base_rate in (0.0, 1.0):
         only = "positive" if rows.base_rate else "negative"
-        raise style.undrawable(
-            source,
+        raise DataError.of(
+            source.file,
             f"all rows are {only}, but a curve needs both classes; name the positive class by "
             "--positive if labels are not 0/1",
             column=spec.label,

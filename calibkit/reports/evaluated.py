@@ -56,8 +56,6 @@ _MOST_DRAWN = 40
 #: How pictures of a page look, which says by itself what they show.
 _LOOK: Final = Look(title="", transparent=True)
 
-_CONFUSION = ("tp", "fp", "fn", "tn")
-
 _NO_PICTURES: Final = (
     "Pictures (reliability, precision and recall, ROC, the boundary over score and uncertainty) come "
     "with the extra calibkit[plot]: pip install 'calibkit[plot]'."
@@ -277,11 +275,7 @@ def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel |
             told += _beside(boundary, metrics, options)
             page.parts[0] = rule(boundary)
         told += filter(None, page.parts)  # an empty line parts paragraphs, as HTML does anyway
-    counted = [
-        _confusion(score, slices[ALL])
-        for score, slices in metrics.metrics.items()
-        if all(slices[ALL].get(name) is not None for name in _CONFUSION)
-    ]
+    counted = [_confusion(score, *cells) for score, cells in _decided(metrics)]
     parts = [html.table(one) if isinstance(one, Table) else html.paragraphs([one]) for one in told]
     return html.section("Boundary" if told else "Decisions", *counted, *parts)
 
@@ -289,11 +283,7 @@ def _story(metrics: Metrics, options: EvaluateOptions, boundary: BoundaryModel |
 def _in_short(model: BoundaryModel | None, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Return what decisions came to in sentences: alerts, those that were right, what was missed."""
     lines = []
-    for score, slices in metrics.metrics.items():
-        values = slices[ALL]
-        if any(values.get(name) is None for name in _CONFUSION):
-            continue
-        tp, fp, fn, tn = (values[name] or 0 for name in _CONFUSION)
+    for score, (tp, fp, fn, tn) in _decided(metrics):
         rows, alerts = tp + fp + fn + tn, tp + fp
         said = f"{score}: {number(alerts)} of {number(rows)} rows raise an alert"
         said += f", {float(f'{1000 * alerts / rows:.3g}'):,g} of a thousand." if rows else "."
@@ -404,8 +394,16 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
     return lines
 
 
-def _confusion(score: str, values: dict[str, Number]) -> Markup:
-    tp, fp, fn, tn = (values[name] for name in _CONFUSION)
+def _decided(metrics: Metrics) -> Iterator[tuple[str, list[int | float]]]:
+    """Yield the scores that decide, each with its confusion matrix of all rows."""
+    for score, slices in metrics.metrics.items():
+        cells = [slices[ALL].get(name) for name in ("tp", "fp", "fn", "tn")]
+        known = [cell for cell in cells if cell is not None]
+        if known == cells:
+            yield score, known
+
+
+def _confusion(score: str, tp: float, fp: float, fn: float, tn: float) -> Markup:
     rows = [["selected", tp, fp], ["not selected", fn, tn]]
     caption = f"Confusion matrix of {score}: rows on these data"
     table = Table(["", "label positive", "label negative"], rows, caption)

@@ -25,11 +25,11 @@ from calibkit.apply.apply import apply_model, plan_application
 from calibkit.arrays import Bools, Floats, distinct_values
 from calibkit.columns.rows import RowFinder, as_fitted
 from calibkit.columns.weights import in_units
-from calibkit.errors import UsageError, nearest
+from calibkit.errors import DataError, UsageError, nearest
 from calibkit.files.sources import Source
 from calibkit.methods.boundary.result.application import level_thresholds
 from calibkit.methods.boundary.result.model import BoundaryModel
-from calibkit.methods.boundary.result.parts import threshold_value
+from calibkit.methods.boundary.result.parts import threshold_value, threshold_values
 from calibkit.models.model import Model
 from calibkit.options.apply import ApplyOptions
 from calibkit.options.plot import HeatmapOptions, RegionsOptions
@@ -214,9 +214,8 @@ def _ranks_of(cells: GridCells) -> Ranks:
 
     def rank(value: float, name: str) -> float:
         if value not in known:
-            raise UsageError(
-                f"{name}: its levels are not those of the table; draw it over the rows themselves.",
-                file=name,
+            raise UsageError.of(
+                name, "its levels are not those of the table; draw it over the rows themselves."
             )
         return known[value]
 
@@ -378,7 +377,7 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
     found = apply_model(model, source, _applied(options, names))
     frame = found.frame.filter(pl.col("decision").is_not_null())
     if not frame.height:
-        raise style.undrawable(source, "no row has a decision")
+        raise DataError.of(source.file, "no row has a decision")
     edges = tuple(np.array(model.partition.edges[place], np.float64) for place in drawn)
     grid, where = CellGrid(names, edges), RowFinder(source)
     cell = grid.of([as_fitted(one, frame[one.name], where) for one in spreads]).astype(np.int64)
@@ -387,8 +386,7 @@ def region_points(source: Source, options: RegionsOptions) -> Points:
     others = tuple(axis for axis in range(leaves.ndim) if axis not in drawn)
     cuts = {"selected": level_thresholds(model)}
     if model.review_thresholds is not msgspec.UNSET:
-        review = np.array([threshold_value(value) for value in model.review_thresholds])
-        cuts = {"block": cuts["selected"], "review": review}
+        cuts = {"block": cuts["selected"], "review": threshold_values(model.review_thresholds)}
     reached = [count.reshape(grid.shape).sum(axis=1 - axis).cumsum() for axis in (0, 1)]
     ranks = [np.append(0.0, own) / count.sum() for own in reached]
     limits = [np.concatenate([[-np.inf], own, [np.inf]]) for own in edges]

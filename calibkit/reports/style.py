@@ -26,8 +26,7 @@ import polars as pl
 from msgspec import Struct
 from numpy.typing import ArrayLike
 
-from calibkit.errors import DataError, UsageError
-from calibkit.files.sources import Source
+from calibkit.errors import UsageError
 from calibkit.measures.result import Metrics, Number
 from calibkit.options.plot import Look
 
@@ -441,11 +440,6 @@ def check_lines(names: Sequence[str], what: str, option: str) -> None:
             f"{len(names)} {what} are too many to tell apart in one picture; expected at most "
             f"{MOST_LINES}: name fewer by {option}."
         )
-
-
-def undrawable(source: Source, why: str, column: str | None = None) -> DataError:
-    """Return the error for rows that leave nothing to draw."""
-    return DataError.of(source.file, why, column=column)
 
 
 def per_cent(share: float | None, shown: object = True) -> str | None:
