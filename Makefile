@@ -54,8 +54,7 @@ warm: $(EQUIPPED)  ## compile all kernels
 	$(BIN)/calibkit warmup
 
 test: lint warm  ## lint, then run all tests compiled and those of the kernels once more interpreted
-	$(BIN)/python -m pytest $(SPREAD) tests/kernels
-	$(BIN)/python -m pytest $(SPREAD) -m "not more" --ignore tests/kernels
+	$(BIN)/python -m pytest $(SPREAD) -m "not more"
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest $(SPREAD) tests/kernels
 
 test-more: $(EQUIPPED)  ## the tests that make test leaves out, as they take long and seldom fail alone

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import _lru_cache_wrapper
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,22 @@ settings.load_profile("calibkit")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes ``-n auto`` is: one more than processors: tests wait."""
-    return thread_count(None) + 1
+    """Return how many processes ``-n auto`` is: one more than processors where tests wait."""
+    return thread_count(None) + (not INTERPRETED)
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Look for no garbage among modules and tests, which stay; let workers share out what is compiled.
+
+    In a fresh clone each would otherwise compile all files, in the same order at the same time.
+    """
+    gc.disable()
+    own = getattr(session.config, "workerinput", None)
+    if own is not None:
+        files = sorted(path for one in session.config.args for path in Path(one).rglob("test_*.py"))
+        for path in files[int(own["workerid"].removeprefix("gw")) :: own["workercount"]]:
+            with suppress(Exception):  # which collecting it tells
+                import_module(".".join(path.resolve().relative_to(ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -64,8 +79,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave what thousands of tests consist of out of every later collection of garbage."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_sessionfinish() -> None:

@@ -74,7 +74,7 @@ def quantity(name: str, bound: str) -> Quantity:
 # ---------------------------------------------------------------- the promise
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("method", "option", "bound"),
     [
@@ -111,7 +111,7 @@ def test_the_bound_is_violated_no_more_often_than_promised(
     assert stats.binom.sf(violated - 1, runs, 0.2) > 1e-3
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore:segment")
 @pytest.mark.parametrize("kind", KINDS)
 def test_promises_on_rows_of_every_kind_are_broken_no_more_often_than_said(kind: str) -> None:

@@ -141,7 +141,7 @@ def test_shrinkage_leads_from_each_leafs_own_map_to_the_pooled_one() -> None:
 def test_parts_lower_the_loss_on_new_rows(partition: str, with_train: bool) -> None:
     frame, new = sample(6000), sample(6000, seed=9)
     train = sample(6000, seed=5) if with_train else None
-    more = {"trees": 20} if partition == "forest" else {}
+    more = {"trees": 7} if partition == "forest" else {}
     model = fit(frame, train=train, partition=partition, threads=2, **more)
     rows = applied(model, new)
     pooled = applied(fit(frame, max_depth=0, min_leaf=1, shrinkage=0.0), new)

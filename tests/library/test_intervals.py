@@ -265,11 +265,11 @@ def test_a_group_that_weighs_nothing_is_not_drawn() -> None:
 def test_a_fixed_prevalence_leaves_the_doubt_of_a_jackknife(
     name: str, grouped: bool, weighted: bool
 ) -> None:
-    sample, draw = simulate(), np.random.default_rng(2)
-    unit = draw.integers(0, 80, 300) if grouped else np.arange(300)
-    weight = draw.choice([0.5, 1.0, 3.0], 300) if weighted else np.ones(300)
+    sample, draw = simulate(90), np.random.default_rng(2)
+    unit = draw.integers(0, 24, 90) if grouped else np.arange(90)
+    weight = draw.choice([0.5, 1.0, 3.0], 90) if weighted else np.ones(90)
     sample = replace(sample, weight=weight, group=unit if grouped else None)
-    for inside in (unit % 3 == 0, draw.random(300) < 0.9, np.ones(300, bool)):
+    for inside in (unit % 3 == 0, draw.random(90) < 0.9, np.ones(90, bool)):
 
         def metric(more: np.ndarray, inside: np.ndarray = inside) -> tuple[View, float]:
             rows = at_base_rate(replace(sample, weight=weight * more), SHARE).rows_of(inside)
@@ -280,7 +280,7 @@ def test_a_fixed_prevalence_leaves_the_doubt_of_a_jackknife(
         for one in np.unique(unit):  # of the metric of the slice, by the weight of each unit of all
             up, down = (metric(1 + step * (unit == one))[1] for step in (1e-4, -1e-4))
             slopes.append((up - down) / 2e-4)
-        data, _ = metric(np.ones(300))
+        data, _ = metric(np.ones(90))
         units = data.sample.units
         error = math.sqrt(math.fsum(s * s for s in slopes) * units / (units - 1))
         assert math.sqrt(variance(name, data)) == pytest.approx(error, rel=1e-3, abs=1e-8)

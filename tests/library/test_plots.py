@@ -89,7 +89,7 @@ def test_threads_draw_alike_and_leave_the_settings_alone() -> None:
     logger.setLevel(logging.INFO)
     before, shown = dict(matplotlib.rcParams), points_of("roc")
     with ThreadPoolExecutor(4) as pool:
-        pictures = set(pool.map(lambda _: plots.picture(shown), range(12)))
+        pictures = set(pool.map(lambda _: plots.picture(shown), range(8)))
     assert pictures == {plots.picture(shown)}
     assert (dict(matplotlib.rcParams), logger.level) == (before, logging.INFO)
 
