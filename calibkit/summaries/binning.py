@@ -437,10 +437,15 @@ def _columns(source: Source, options: ColumnOptions) -> dict[str, Column]:
             return columns
         except ModelError:
             raise _broken(source, "its metadata entry 'calibkit' is damaged") from None
+    # What does not say of what type its rows were is as its edges were read, see `--dtype`.
+    score, uncertainty = (
+        "float32" if source.schema[name] == pl.Float32 else "float64"
+        for name in ("score_high", "uncertainty_high")
+    )
     return {
-        "score": Column(options.score, dtype="float64", scale=options.scale),
+        "score": Column(options.score, dtype=score, scale=options.scale),
         "label": Column(options.label, positive=options.positive),
-        "uncertainty": Column(options.uncertainty or "uncertainty", dtype="float64"),
+        "uncertainty": Column(options.uncertainty or "uncertainty", dtype=uncertainty),
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 import pyarrow.parquet as pq
 import pytest
 
@@ -270,6 +271,21 @@ def test_a_boundary_of_a_grid_is_that_of_its_rows(order: str, suffix: str, invok
         taken.append(applied["decision"].to_list())
     assert taken[0] == taken[1]
     assert 0 < sum(taken[0]) < frame.height
+
+
+def test_a_table_of_narrow_scores_is_told_so(invoke: Invoke) -> None:
+    """A row on a threshold is selected as in its own type: text cannot tell which that was."""
+    narrow = simulate(400, seed=4).with_columns(cs.float().cast(pl.Float32))
+    rows, models = write(narrow, "rows.parquet"), []
+    for grid_file, more in (("grid.parquet", ()), ("grid.csv", ("--dtype", "float32"))):
+        assert invoke("bin", rows, "--score-bins", 9, "-q", "-o", grid_file).code == 0
+        models.append(fit(invoke, Path(grid_file), "--method", "exact", *more).result())
+    first, second = (
+        {role: columns[role]["dtype"] for role in ("score", "uncertainty")}
+        for columns in (model["columns"] for model in models)
+    )
+    assert first == second == {"score": "float32", "uncertainty": "float32"}
+    assert models[0]["score_thresholds"] == models[1]["score_thresholds"]
 
 
 def test_a_table_of_logits_asks_for_their_scale(invoke: Invoke) -> None:
