@@ -28,6 +28,8 @@ _GLOB = set("*?[")
 
 #: Numbers below this have products that PostgreSQL cannot hold.
 _SMALL = 1e-140
+#: So many numbers are added up in one expression: readers of programs limit how deep one may be.
+_STRETCH = 32
 
 
 def translate_calibrator(
@@ -103,10 +105,9 @@ def _read_classes(
         else program.bind("given", program.as_fitted(name, described))
         for name in _class_columns(request.column(model, "probs"), classes, request)
     ]
-    program.require(*read)
     if column.measure == "logit":
         return [program.bind("score", Clamped(value)) for value in read]
-    mass = program.bind("total", total(read))
+    mass: Node = _sum(program, "total", read)
     off = mass - 1.0
     near = nodes.Every((off <= SUM_SLACK, off >= -SUM_SLACK))
     mass = program.bind("total", when(near, mass))
@@ -151,14 +152,25 @@ def _moved(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
     ]
 
 
+def _sum(program: Program, name: str, values: Sequence[Ref]) -> Ref:
+    """Return the sum of numbers, added in their order: of many in stretches, not too deep to be read."""
+    found = values[0]
+    for start in range(1, len(values), _STRETCH):
+        found = program.bind(name, total([found, *values[start : start + _STRETCH]]))
+    return found
+
+
 def _softmax(program: Program, logits: Sequence[Node]) -> list[Ref]:
     """Return the probabilities that logits stand for."""
     bound = [program.bind("logit", value) for value in logits]
-    top: Node = bound[0]
-    for value in bound[1:]:
-        top = program.bind("top", when(value > top, value, top))
-    powers = [program.bind("power", nodes.Exp(value - top)) for value in bound]
-    mass = program.bind("mass", total(powers))
+    tops = bound
+    while len(tops) > 1:  # in pairs: each step that waits for another is a layer of its own
+        pairs = zip(tops[::2], tops[1::2], strict=False)
+        found = [program.bind("top", when(b > a, b, a)) for a, b in pairs]
+        tops = [*found, *tops[len(found) * 2 :]]
+    powers = [program.bind("power", nodes.Exp(value - tops[0])) for value in bound]
+    mass = _sum(program, "mass", powers)
+    program.require(mass)  # which a class without a value leaves without one
     return [program.bind("class_probability", power / mass) for power in powers]
 
 
