@@ -76,7 +76,7 @@ def evaluate_rows(
             more = {"base_rate": rows.base_rate, "baseline": views[0] if views else None}
             view = view_of(rows.sample(score, part), name, part.name, settings, **more)
             views.append(view)
-            findings.judge(view, metrics.compute(view, ranked), small)
+            findings.judge(view, ranked, small)
             if rows.score_bits is not None and not small:
                 findings.ranges.setdefault(name, {})[part.name] = ranges(view)
         for other in views[1:]:
@@ -86,7 +86,7 @@ def evaluate_rows(
             _add_cells(findings, rows.cells, views, part, small)
         for name, taken in rows.decisions.items():
             confusion = confusion_of(rows.sample(taken, part), name, part.name, settings)
-            findings.judge(confusion, decisions.compute(confusion, decided), small)
+            findings.judge(confusion, decided, small)
         if curves and not small:
             findings.drawn += [curve_rows(view, options.sure) for view in views]
     warnings = (*rows.warnings, *of_weights(rows.whole.label, weight))
@@ -104,8 +104,8 @@ def _add_cells(
     asked, own = findings.asked, replace(cells, cell=part.of(cells.cell))
     names = asked.wanted([f"{name}:{j}" for name in OF_CELLS for j in range(cells.columns)])
     for view in views:
-        found = stretches(view.sample, own, asked.settings)
-        values = {f"{name}:{j}": value for name, j, value, _ in found}
+        found = () if small else stretches(view.sample, own, asked.settings)
+        values = dict.fromkeys(names) | {f"{name}:{j}": value for name, j, value, _ in found}
         findings.add(view.name, part.name, {name: values[name] for name in names}, small)
     shape: dict[str, object] = {"grid": f"{cells.levels}x{cells.columns}", "norm": "l1"}
     for name in names:

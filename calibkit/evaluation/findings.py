@@ -16,7 +16,7 @@ from msgspec import Struct, field
 from calibkit.arrays import Bools, Floats, Numbers, rows_by_group
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
-from calibkit.measures import metrics
+from calibkit.measures import decisions, metrics
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Number
@@ -77,12 +77,17 @@ class Findings(Struct, kw_only=True):
             known = {name: value for name, value in kept.items() if value is not None}
             self.metrics.intervals.setdefault(score, {})[part] = limits(known)
 
-    def judge(self, data: View | Confusion, values: Mapping[str, Number], small: bool) -> None:
+    def judge(self, data: View | Confusion, wanted: Sequence[str], small: bool) -> None:
         """Keep the metrics of a score in a slice with their intervals, and their signatures."""
+        known = [name for name in wanted if name in _ALWAYS] if small else wanted
+        if isinstance(data, View):
+            values = dict.fromkeys(wanted) | metrics.compute(data, known)
+        else:
+            values = dict.fromkeys(wanted) | decisions.compute(data, known)
         limits = partial(metrics.intervals, data=data, options=self.options)
         self.add(data.name, data.part, values, small, limits)
         asked, settings = self.asked.intervals, self.asked.settings
-        for name in values:
+        for name in wanted:
             how = metrics.method(name, data, self.options) if asked else None
             scored = isinstance(data, View)
             shape = metrics.METRICS[stem(name)].options(settings) if scored else {}

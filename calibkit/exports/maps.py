@@ -153,7 +153,7 @@ def _moved(one: LogitMapModel, logits: Sequence[Node]) -> list[Node]:
 
 
 def _sum(program: Program, name: str, values: Sequence[Ref]) -> Ref:
-    """Return the sum of numbers, added in their order: of many in stretches, not too deep to be read."""
+    """Return the sum of numbers in their order: of many in stretches, not too deep to be read."""
     found = values[0]
     for start in range(1, len(values), _STRETCH):
         found = program.bind(name, total([found, *values[start : start + _STRETCH]]))

@@ -24,6 +24,8 @@ from calibkit_kernels.sums import NO_CODES, add_columns, exponent_range, sum_in_
 
 #: Entries of a block of a tally: enough to hide the call, and few, to balance four threads.
 BLOCK = 131_072
+#: Fewer entries than this take less time than threads do to start.
+_FEW = 16_384
 #: The exponents of the last bits of the smallest float64 and of the smallest product of two.
 LEAST_FLOAT, LEAST_PRODUCT = -1074, -2148
 #: The exponent of the field 0 and of the field 1 of a float64; each further field is one more.
@@ -200,7 +202,8 @@ def each_block(
         (*(array[block] for array in arrays), *rest)
         for block, rest in zip(blocks, more, strict=True)
     ]
-    if threads == 1 or len(blocks) < 2:
+    few = sum(block.stop - block.start for block in blocks) < _FEW
+    if threads == 1 or len(blocks) < 2 or few:
         return list(itertools.starmap(kernel, cuts))
     if pool is not None:
         return list(pool.map(kernel, *zip(*cuts, strict=True)))

@@ -63,7 +63,11 @@ def lines(model: HetcalModel) -> list[str]:
     maps = model.parts()[0].maps if model.partition == "tree" else []
     noted = [f"leaf {place}: {leaf.note}" for place, leaf in enumerate(maps) if leaf.note]
     if noted:
-        lines.append("Calibration rows are scarce in " + "; ".join(noted) + ".")
+        lines.append(
+            "Calibration rows are scarce in "
+            + "; ".join(noted[:10])
+            + ("; …" if noted[10:] else ".")
+        )
     lines.append(_gaps(fit))
     return lines
 
