@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import polars as pl
 from arora_figures import FOLDER
 from arora_runs import MEMBERS, Case, Files, Outcome, runs, values
-from boundary_study import mean
 from pages import signed, table
 
 import calibkit as ck
@@ -24,7 +24,6 @@ ECE_BINS = 20
 
 def picture(shown: Points, file: str, title: str) -> None:
     """Draw points as docs/evidence/figures/FILE."""
-    FOLDER.mkdir(exist_ok=True)
     (FOLDER / file).write_bytes(plots.picture(shown, Look(title=title)))
 
 
@@ -54,9 +53,9 @@ def figure_5(files: Files) -> str:
     case = Case("EW-DPMT", "ew-dpmt")
 
     def cell(found: list[Outcome]) -> str:
-        recall = mean(values(found, lambda one: one.recall))
-        precision = mean(values(found, lambda one: one.precision))
-        beyond = mean(values(found, lambda one: one.beyond))
+        recall, precision, beyond = (
+            fmean(values(found, figure)) for figure in ("recall", "precision", "beyond")
+        )
         return f"{100 * recall:.1f} at {precision:.3f} ({signed(100 * beyond)})"
 
     rows = [
@@ -106,7 +105,7 @@ def figure_8(files: Files) -> str:
         return [points.table.filter(wanted)["cumulative_ece_at"][0] for points in shown]
 
     rows = [
-        [name, *(f"{mean(errors(name, place)):.4f}" for place in places)]
+        [name, *(f"{fmean(errors(name, place)):.4f}" for place in places)]
         for name in ("IST", "MIST")
     ]
     lower = [

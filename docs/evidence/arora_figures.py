@@ -34,13 +34,12 @@ def write(
     curves: Sequence[Curve],
     *,
     diagonal: bool = False,
-    lowest: float | None = None,
     log: bool = False,
 ) -> None:
     """Draw curves as docs/evidence/figures/FILE.
 
     Points of a curve (simulated ones, say) have its marker, the curve itself has none.  `diagonal`
-    draws what calibrated scores would be; `lowest` cuts the axis off, `log` has x by its logarithm.
+    draws what calibrated scores would be; `log` has x by its logarithm.
     """
     look = Look(title=title)
     with settings(look, SIZE):
@@ -62,9 +61,6 @@ def write(
             panel.set_xscale("log")
             panel.set_xticks(curves[0].x, [f"{x:,.10g}" for x in curves[0].x])
             panel.minorticks_off()
-        if lowest is not None:
-            panel.set_ylim(bottom=lowest)
         sheet.label(panel, x=axes[0], y=axes[1])
         picture = to_bytes(sheet.finish())
-    FOLDER.mkdir(exist_ok=True)
     (FOLDER / file).write_bytes(picture)

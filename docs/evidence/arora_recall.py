@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from operator import attrgetter
+from statistics import fmean
 
 import numpy as np
 import polars as pl
 from arora_runs import Case, Files, Outcome, values
 from arora_runs import judge as judged
 from arora_theory import expected_test_positivity
-from boundary_study import mean
-from pages import bullets, prototype, table
+from pages import bullets, prototype, signed, table
 
 import calibkit as ck
 
@@ -111,11 +110,9 @@ def pair(recall: float, precision: float) -> str:
 
 def cell(found: list[Outcome], known: tuple[float, float] | None, part: str = "") -> str:
     """Return the means of runs, with the standard error of the recall and what others have."""
-    recall, precision = (
-        values(found, attrgetter(f"{part}{name}")) for name in ("recall", "precision")
-    )
+    recall, precision = (values(found, f"{part}{name}") for name in ("recall", "precision"))
     error = float(np.std(recall, ddof=1)) / len(recall) ** 0.5
-    own = f"{mean(recall):.3f} ± {error:.3f} / {mean(precision):.3f}"
+    own = f"{fmean(recall):.3f} ± {error:.3f} / {fmean(precision):.3f}"
     return own if known is None else f"{own} ({pair(*known)})"
 
 
@@ -134,10 +131,10 @@ def findings(weak: Found, strong: Found) -> str:
     """Return what the tables show, with the numbers filled in."""
 
     def recall(found: Found, name: str, kind: str = "evidence") -> float:
-        return mean([run.recall for run in found[name, kind]])
+        return fmean(values(found[name, kind], "recall"))
 
     def precision(found: Found, name: str) -> float:
-        return mean(values(found[name, "evidence"], attrgetter("precision")))
+        return fmean(values(found[name, "evidence"], "precision"))
 
     spread = max(abs(KNOWN[name][1][0] - KNOWN[name][2][0]) for name in ("ST", BAYES))
     farthest = max(abs(recall(weak, name) - known[1][0]) for name, known in KNOWN.items())
@@ -184,10 +181,10 @@ def sweep() -> tuple[str, str]:
             cells, recalls = [], []
             for method, score in columns.values():
                 found = [judge(rows, method, score, "uncertainty", bound) for rows in seen[tau]]
-                recalls.append(mean([run.recall for run in found]))
-                cells.append(pair(recalls[-1], mean(values(found, attrgetter("precision")))))
-            gain = f"{100 * (recalls[2] / recalls[0] - 1):+.0f} %".replace("-", "−")
-            lines.append([bound if name != "τ" else f"{tau:g}", *cells, gain])
+                recalls.append(fmean(values(found, "recall")))
+                cells.append(pair(recalls[-1], fmean(values(found, "precision"))))
+            gain = signed(100 * (recalls[2] / recalls[0] - 1), 0)
+            lines.append([bound if name != "τ" else f"{tau:g}", *cells, f"{gain} %"])
         tables.append(table([name, *header], lines))
     return tables[0], tables[1]
 

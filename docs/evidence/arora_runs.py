@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import polars as pl
-from boundary_study import mean, single_threshold
+from boundary_study import recall_beyond
+from pages import score_files
 from scipy import stats  # type: ignore[import-untyped]
 
 import calibkit as ck
@@ -68,13 +70,7 @@ NOTHING = Outcome(0.0, None, 0.0, None, 0.0)
 
 def read(folder: Path) -> Files:
     """Return the files of a data set."""
-    columns = ["label", *MEMBERS, "uncertainty"]
-    return Files(
-        *(
-            pl.read_parquet(folder / f"{part}.parquet", columns=columns)
-            for part in ("calib", "test")
-        )
-    )
+    return Files(*score_files(folder, columns=["label", *MEMBERS, "uncertainty"]))
 
 
 def judge(files: Files, case: Case, score: str, uncertainty: str = "uncertainty") -> Outcome:
@@ -102,16 +98,13 @@ def judge(files: Files, case: Case, score: str, uncertainty: str = "uncertainty"
         return NOTHING
     seen, new = model.fit.in_sample, model.fit.test
     assert new is not None
-    hits, rows = single_threshold(
-        files.test[score].to_numpy(), files.test["label"].to_numpy().astype(np.uint8)
-    )
-    same = float(np.interp(new.selected, np.append(0.0, rows), np.append(0.0, hits)))
+    rows, label = files.test[score].to_numpy(), files.test["label"].to_numpy()
     return Outcome(
         seen.recall or 0.0,
         seen.precision,
         new.recall or 0.0,
         new.precision,
-        (new.true_positives - same) / hits[-1],
+        recall_beyond(rows, label, new.selected, new.true_positives),
     )
 
 
@@ -134,9 +127,9 @@ def resplits(files: Files) -> list[tuple[Files, str]]:
 # ---------------------------------------------------------------- of several runs
 
 
-def values(found: Sequence[Outcome], figure: Callable[[Outcome], float | None]) -> list[float]:
+def values(found: Sequence[Outcome], figure: str) -> list[float]:
     """Return a figure of some runs, where it is defined."""
-    seen = (figure(one) for one in found)
+    seen = (getattr(one, figure) for one in found)
     return [value for value in seen if value is not None]
 
 
@@ -144,7 +137,7 @@ def percent(numbers: Sequence[float], *, signed: bool = False, digits: int = 1) 
     """Return the mean of shares and their standard deviation, in per cent."""
     if not numbers:
         return "-"
-    middle = 100 * mean(numbers)
+    middle = 100 * fmean(numbers)
     shown = f"{middle:+.{digits}f}" if signed else f"{middle:.{digits}f}"
     if len(numbers) > 1:
         shown += f" ± {100 * float(np.std(numbers, ddof=1)):.{digits}f}"
@@ -153,12 +146,12 @@ def percent(numbers: Sequence[float], *, signed: bool = False, digits: int = 1) 
 
 def precision(found: Sequence[Outcome]) -> str:
     """Return the mean precision from fit to test, and in how many runs there was a boundary."""
-    fitted = values(found, lambda one: one.fit_precision)
-    judged = values(found, lambda one: one.precision)
+    fitted = values(found, "fit_precision")
+    judged = values(found, "precision")
     if not judged:
         return "no boundary"
     few = f" ({len(judged)} of {len(found)})" if len(judged) < len(found) else ""
-    return f"{mean(fitted):.3f} → {mean(judged):.3f}{few}"
+    return f"{fmean(fitted):.3f} → {fmean(judged):.3f}{few}"
 
 
 def t_test(first: Sequence[float], second: Sequence[float], *, resplit: bool = False) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
+from pages import signed
 
 from calibkit.methods.boundary.result.application import decide
 from calibkit.methods.boundary.result.model import BoundaryModel
@@ -37,6 +37,17 @@ def single_threshold(score: NDArray[Any], label: NDArray[np.uint8]) -> tuple[Flo
     return hits[last], np.arange(1.0, order.size + 1)[last]
 
 
+def recall_beyond(
+    score: NDArray[Any], label: NDArray[np.uint8], selected: float, reached: float
+) -> float:
+    """Return the recall of some selected rows beyond that of one threshold that selects as many.
+
+    Between two thresholds that one goes along the line.
+    """
+    hits, count = (np.append(0.0, curve) for curve in single_threshold(score, label))
+    return float((reached - np.interp(selected, count, hits)) / hits[-1])
+
+
 def bounds(score: NDArray[Any], label: NDArray[np.uint8]) -> list[str]:
     """Return the precision of the single thresholds that recall the shares `RECALLS` of all rows."""
     hits, count = single_threshold(score, label)
@@ -53,7 +64,7 @@ class Gain:
 
     def text(self) -> str:
         """Return the gain as a cell of a table."""
-        return f"{self.positives:+.0f} ± {self.error:.0f}".replace("-", "−")
+        return f"{signed(self.positives, 0)} ± {self.error:.0f}"
 
     def side(self) -> int:
         """Return 1 or -1 where the gain is beyond two standard errors, else 0."""
@@ -81,8 +92,3 @@ def gain(model: BoundaryModel, rows: ScoreRows) -> Gain:
             rate = math.fsum(side * label) / math.fsum(side)
             variance += rate * (1.0 - rate) * math.fsum(side * side)
     return Gain(math.fsum(differs * label), math.sqrt(variance))
-
-
-def mean(values: Sequence[float]) -> float:
-    """Return the mean of some numbers."""
-    return math.fsum(values) / len(values)

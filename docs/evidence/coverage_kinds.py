@@ -12,38 +12,33 @@ from numpy.typing import NDArray
 Floats = NDArray[Any]
 
 SHOPS = ("store", "web")
-#: What is certified of them: the options as typed, and as Python takes them.
-KINDS: dict[str, dict[str, Any]] = {
-    "--precision 0.55 --recall 0.3 --fpr 0.2": {"precision": 0.55, "recall": 0.3, "fpr": 0.2},
-    "--precision 0.6 --weight load": {"precision": 0.6, "weight": "load"},
-    "--recall 0.4 --weight load --weight-kind sampling": {
-        "recall": 0.4,
-        "weight": "load",
-        "weight_kind": "sampling",
-    },
-    "--precision 0.55 --groups user": {"precision": 0.55, "groups": "user"},
-    "--capacity 0.2 --groups user": {"capacity": 0.2, "groups": "user"},
-    "--recall 0.4 --value amount": {"recall": 0.4, "value": "amount"},
-    "--precision 0.6 --prevalence 0.4": {"precision": 0.6, "prevalence": 0.4},
-    "--precision 0.55 --by shop --bound each": {"precision": 0.55, "by": "shop", "bound": "each"},
-    "--recall 0.4 --by shop": {"recall": 0.4, "by": "shop"},
-    "--fpr 0.1 --time day": {"fpr": 0.1, "time": "day"},
-    "--recall 0.4 --by shop --max-gap recall:0.15": {
-        "recall": 0.4,
-        "by": "shop",
-        "max_gap": "recall:0.15",
-    },
-    "--precision 0.6 --recall 0.5 --review-capacity 0.4": {
-        "precision": 0.6,
-        "recall": 0.5,
-        "review_capacity": 0.4,
-    },
-    "--precision 0.6 --review-capacity 0.2": {"precision": 0.6, "review_capacity": 0.2},
-    "--precision 0.6 --uncertainty uncertainty,amount": {
-        "precision": 0.6,
-        "uncertainty": ["uncertainty", "amount"],
-    },
-}
+#: What is certified of them.
+_OPTIONS: tuple[dict[str, Any], ...] = (
+    {"precision": 0.55, "recall": 0.3, "fpr": 0.2},
+    {"precision": 0.6, "weight": "load"},
+    {"recall": 0.4, "weight": "load", "weight_kind": "sampling"},
+    {"precision": 0.55, "groups": "user"},
+    {"capacity": 0.2, "groups": "user"},
+    {"recall": 0.4, "value": "amount"},
+    {"precision": 0.6, "prevalence": 0.4},
+    {"precision": 0.55, "by": "shop", "bound": "each"},
+    {"recall": 0.4, "by": "shop"},
+    {"fpr": 0.1, "time": "day"},
+    {"recall": 0.4, "by": "shop", "max_gap": "recall:0.15"},
+    {"precision": 0.6, "recall": 0.5, "review_capacity": 0.4},
+    {"precision": 0.6, "review_capacity": 0.2},
+    {"precision": 0.6, "uncertainty": ["uncertainty", "amount"]},
+)
+
+
+def _typed(given: dict[str, Any]) -> str:
+    """Return options as they are typed."""
+    values = {name: ",".join(own) if isinstance(own, list) else own for name, own in given.items()}
+    return " ".join(f"--{name.replace('_', '-')} {own}" for name, own in values.items())
+
+
+#: The same by how it is typed.
+KINDS = {_typed(given): given for given in _OPTIONS}
 
 
 def kind_rows(rows: int, seed: int) -> tuple[pl.DataFrame, Floats]:

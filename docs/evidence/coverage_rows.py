@@ -104,16 +104,9 @@ def _posterior_truth() -> Truth:
         for k in range(n + 1):
             likelihood = math.comb(n, k) * seen**k * (1 - seen) ** (n - k) * density
             mass = float(likelihood.sum()) * chance
-            places.append(
-                (
-                    (0.05 + k) / (0.1 + n),
-                    -(0.1 + n),
-                    mass,
-                    float((likelihood * true).sum()) * chance,
-                )
-            )
-    score, uncertainty, mass, positive = np.array(places).T
-    truth = Truth(score, uncertainty, mass, positive, {})
+            positive = float((likelihood * true).sum()) * chance
+            places.append(((0.05 + k) / (0.1 + n), -(0.1 + n), mass, positive))
+    truth = Truth(*np.array(places).T, {})
     hits, rows = (np.cumsum(own) for own in truth.path())
     for bound in BOUNDS:
         truth.oracle[bound] = float(hits[hits >= float(bound) * rows].max(initial=0.0) / hits[-1])

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from pages import score_files
 
 #: Left out, as in the paper: how long a call lasted is known only after the call.
 DROPPED = {"bank": ("duration", "day_of_week")}
@@ -28,10 +29,8 @@ class Prepared:
 @cache
 def prepared(folder: Path, name: str) -> Prepared:
     """Return the rows of a set; a fifth of the training rows is kept for validation."""
-    frames = {
-        part: pl.read_parquet(folder / name / f"{part}.parquet")
-        for part in ("train", "calib", "test")
-    }
+    parts = ("train", "calib", "test")
+    frames = dict(zip(parts, score_files(folder / name, parts), strict=True))
     columns = frames["train"].columns
     names = columns[columns.index("uncertainty") + 1 :]
     names = [column for column in names if column not in DROPPED.get(name.partition("_")[0], ())]

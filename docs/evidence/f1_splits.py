@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import table
+from pages import score_files, table
 from sklearn.neighbors import NearestNeighbors
 from studies import monte_carlo
 
@@ -47,10 +47,7 @@ class Scores:
 @cache
 def cards(folder: Path) -> tuple[Floats, Labels]:
     """Return features and labels of all files together."""
-    frame = pl.concat(
-        pl.read_parquet(folder / f"{part}.parquet", columns=["label", *FEATURES])
-        for part in ("train", "calib", "test")
-    )
+    frame = pl.concat(score_files(folder, ("train", "calib", "test"), ["label", *FEATURES]))
     return frame.select(FEATURES).to_numpy().astype(np.float64), frame["label"].to_numpy()
 
 
@@ -139,20 +136,15 @@ def line(seen: list[Scores], name: str) -> list[str]:
     def of(method: str, part: str) -> Floats:
         return np.array([getattr(scores, part)[method] for scores in seen])
 
-    plain = of("deterministic", "test")
-    return [
-        name,
-        cell(plain),
-        cell(of("stochastic", "test") - plain, 5, signed=True),
-        cell(of("algorithm 1", "test") - plain, 5, signed=True),
-        cell(of("stochastic", "validation") - of("deterministic", "validation"), 5, signed=True),
-        cell(of("algorithm 1", "validation") - of("deterministic", "validation"), 5, signed=True),
-        cell(
-            np.array([scores.drawn for scores in seen]) - of("deterministic", "validation"),
-            5,
-            signed=True,
-        ),
+    test, validation = (of("deterministic", part) for part in ("test", "validation"))
+    apart = [
+        of("stochastic", "test") - test,
+        of("algorithm 1", "test") - test,
+        of("stochastic", "validation") - validation,
+        of("algorithm 1", "validation") - validation,
+        np.array([scores.drawn for scores in seen]) - validation,
     ]
+    return [name, cell(test), *(cell(one, 5, signed=True) for one in apart)]
 
 
 HEADER = [

@@ -15,6 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "evidence"
 
@@ -25,23 +27,30 @@ _PART = re.compile(r"(?<=^<!-- part: )(\w+) -->\n.*?(?=^<!-- end -->$)", re.DOTA
 
 
 def arguments(
-    description: str | None, *, needs: Sequence[str] = (), **numbers: int
+    description: str | None, *, needs: Sequence[str] = (), **options: int | str
 ) -> argparse.Namespace:
-    """Read the options of a script: numbers by name and, where it `needs` data sets, their folder.
+    """Read the options of a script, by name, and their folder where it `needs` data sets.
 
     Where a set is missing the script ends: its page is left as it is.
     """
     parser = argparse.ArgumentParser(description=(description or "").partition("\n")[0])
     if needs:
         parser.add_argument("folder", nargs="?", type=Path, default=DATA)
-    for name, number in numbers.items():
-        parser.add_argument(f"--{name}", type=int, default=number, help="%(default)s")
+    for name, default in options.items():
+        parser.add_argument(f"--{name}", type=type(default), default=default, help="%(default)s")
     given = parser.parse_args()
     missing = [name for name in needs if not (given.folder / name).is_dir()]
     if missing:
         print(f"{given.folder}: no {' and no '.join(missing)} there; nothing is written.")
         sys.exit(0)
     return given
+
+
+def score_files(
+    folder: Path, parts: Sequence[str] = ("calib", "test"), columns: Sequence[str] | None = None
+) -> list[pl.DataFrame]:
+    """Return the rows of files of a data set, all of their columns or some."""
+    return [pl.read_parquet(folder / f"{part}.parquet", columns=columns) for part in parts]
 
 
 def prototype(name: str) -> Any:

@@ -15,17 +15,18 @@ MAPS = {"raw": "none", "ts": "temperature", "vs": "vector", "ms": "matrix"}
 # epistemic loss (CE, DE), disagreement loss (CE), class disagreement loss (CE).
 THEIRS = printed("mimori")
 
-METRICS = (
-    "accuracy",
-    "squared_loss",
-    "epistemic_loss",
-    "class_calibration_error",
-    "dispersion_error",
-    "disagreement_loss",
-    "disagreement_calibration_error",
-    "class_disagreement_loss",
-    "class_disagreement_calibration_error",
-)
+#: The metrics, as in the heads of tables.
+METRICS = {
+    "accuracy": "accuracy",
+    "squared_loss": "squared loss",
+    "epistemic_loss": "epistemic loss",
+    "class_calibration_error": "CE",
+    "dispersion_error": "DE",
+    "disagreement_loss": "disagreement loss",
+    "disagreement_calibration_error": "its CE",
+    "class_disagreement_loss": "class disagreement loss",
+    "class_disagreement_calibration_error": "its CE",
+}
 #: The columns of the paper's table: a metric, and those in brackets after it.
 COLUMNS = {
     "Accuracy": (0,),

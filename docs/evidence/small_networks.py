@@ -77,14 +77,16 @@ class Network:
             found.append(layer)
         return found
 
-    def logits(self, x: Floats) -> Floats:
-        """Return the linear scores of rows, as judged."""
+    def logits(self, x: Floats, dropping: np.random.Generator | None = None) -> Floats:
+        """Return the linear scores of rows, as judged, or with other units left out each time."""
         for (weights, intercept, *scale), (mean, variance) in zip(
             self.layers[:-1], self.running, strict=True
         ):
             x = np.maximum(x @ weights + intercept, 0)
             if scale:
                 x = (x - mean) / np.sqrt(variance + EPSILON) * scale[0] + scale[1]
+            if dropping is not None:
+                x = x * (dropping.random(x.shape, np.float32) < KEPT) / np.float32(KEPT)
         weights, intercept = self.layers[-1]
         return (x @ weights + intercept)[:, 0]
 

@@ -141,7 +141,6 @@ def crossings(first: int, second: int, tau: float) -> str:
 
 def claims() -> str:
     """Return what the paper says of figure 3, and what we find."""
-    rows = []
     strong, weak = EVIDENCE[0.05], EVIDENCE[0.5]
     low, high = (end + nudge for end, nudge in zip(reach(weak), (1e-9, -1e-9), strict=True))
 
@@ -154,65 +153,53 @@ def claims() -> str:
         for n, grid in grids.items()
         for tau in TAUS
     )
-    rows.append(["positivity rises with the score at any uncertainty", "so" if rises else "not so"])
     least = {
         tau: min(float((grid - expected(grid, n, tau)).min()) for n, grid in grids.items())
         for tau in TAUS
     }
     over = [tau for tau in TAUS if least[tau] > 0]
-    rows.append(
+    line = grids[weak]
+    bend = expected(line, weak, 1)
+    straight = np.interp(line, line[[0, -1]], bend[[0, -1]])
+    shares = np.linspace(0, 1, 50)
+    same = model_score(shares, 7, model_prior=MODEL_PRIOR) - expected_true_positivity(
+        shares, 7, true_prior=MODEL_PRIOR
+    )
+    shown = expected_true_positivity(0.9, [0.0, 1e9], true_prior=TRUE_PRIOR, tau=3)
+    xi, limit = TRUE_PRIOR[0] / sum(TRUE_PRIOR), 0.9 / (0.9 + 3 * 0.1)
+    rows = [
+        ["positivity rises with the score at any uncertainty", "so" if rises else "not so"],
         [
             "τ > 1: scores are too high over the whole range, the more so the larger τ",
             f"at these priors from τ = {min(over)} on: the least overstatement is "
             + ", ".join(f"{least[tau]:+.3f} (τ = {tau})" for tau in TAUS)
             + "; with τ barely above 1 low scores are too low still",
-        ]
-    )
-    rows.append(
+        ],
         [
             "levels lie farther apart at higher scores",
             f"so for τ = 3: γ = 0.05 less γ = 0.5 is {gap(low, 3):+.3f} at score {low:.2f}, "
             f"{gap(high, 3):+.3f} at {high:.2f}; not for τ = 10: {gap(low, 10):+.3f}, "
             f"{gap(high, 10):+.3f}",
-        ]
-    )
-    rows.append(
+        ],
         [
             "the order of the levels flips within the range (C.7)",
             f"so: they cross at {crossings(strong, weak, 3)} for τ = 3, at "
             f"{crossings(strong, weak, 10)} for τ = 10. The caption has τ = 3, the text 10: what "
             "both say of the figure is true of 3",
-        ]
-    )
-    line = grids[weak]
-    bend = expected(line, weak, 1)
-    straight = np.interp(line, line[[0, -1]], bend[[0, -1]])
-    rows.append(
-        ["τ = 1: positivity is linear in the score", f"so, to {np.abs(bend - straight).max():.0e}"]
-    )
-    shares = np.linspace(0, 1, 50)
-    same = model_score(shares, 7, model_prior=MODEL_PRIOR) - expected_true_positivity(
-        shares, 7, true_prior=MODEL_PRIOR
-    )
-    rows.append(
-        [
-            "τ = 1 and equal priors (ν = 1, ξ = ω): no bias",
-            f"so, to {np.abs(same).max():.0e}",
-        ]
-    )
-    shown = expected_true_positivity(0.9, [0.0, 1e9], true_prior=TRUE_PRIOR, tau=3)
-    xi, limit = TRUE_PRIOR[0] / sum(TRUE_PRIOR), 0.9 / (0.9 + 3 * 0.1)
-    rows.append(
+        ],
+        ["τ = 1: positivity is linear in the score", f"so, to {np.abs(bend - straight).max():.0e}"],
+        ["τ = 1 and equal priors (ν = 1, ξ = ω): no bias", f"so, to {np.abs(same).max():.0e}"],
         [
             "little evidence draws positivity towards ξ; much, towards training",
             f"so: of a training share of 0.9, {shown[0]:.3f} without evidence (ξ = {xi:.2f}), "
             f"{shown[1]:.3f} with endless evidence, the share with the lost negatives put back "
             f"({limit:.3f})",
-        ]
-    )
-    rows.append(
-        ["the mean has no closed form for τ > 1", "it has: a ratio of two hypergeometric functions"]
-    )
+        ],
+        [
+            "the mean has no closed form for τ > 1",
+            "it has: a ratio of two hypergeometric functions",
+        ],
+    ]
     return table(["the paper", "here"], rows)
 
 

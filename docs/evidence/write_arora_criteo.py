@@ -5,12 +5,13 @@ The page holds no timings and is the same bytes each time.
 
 from __future__ import annotations
 
+from statistics import fmean
+
 from arora_criteo_figures import figures
 from arora_runs import (
     RESPLITS,
     Case,
     Files,
-    Outcome,
     judge,
     percent,
     precision,
@@ -20,7 +21,6 @@ from arora_runs import (
     t_test,
     values,
 )
-from boundary_study import mean
 from pages import arguments, bullets, fill, printed, signed, table
 
 #: Our data set, and the one of the paper that it is beside.
@@ -47,16 +47,6 @@ PAPER = printed("arora")
 Study = dict[str, Files]
 
 
-def recall(one: Outcome) -> float:
-    """Return the recall on test rows."""
-    return one.recall
-
-
-def beyond(one: Outcome) -> float:
-    """Return the recall beyond one threshold that selects as many test rows."""
-    return one.beyond
-
-
 def theirs(figures: list[float] | None) -> str:
     """Return a figure of the paper."""
     return "-" if figures is None else f"{figures[0]:.1f} ± {figures[1]:.1f}"
@@ -80,7 +70,7 @@ def table_1(files: Files, paper: str) -> str:
                 row += ["needs equal bins", "", theirs(known)]
                 continue
             found = runs(files, own)
-            row += [precision(found), percent(values(found, recall)), theirs(known)]
+            row += [precision(found), percent(values(found, "recall")), theirs(known)]
         rows.append(row)
     header = ["", "equi-span: precision", "recall", "theirs", "equi-weight: precision", "recall"]
     return table([*header, "theirs"], rows)
@@ -93,17 +83,19 @@ def table_2(files: Files) -> str:
         single = 0.0
         for case in (ST, GMT, MIST, EW):
             found = runs(files, case.at(bound=bound))
-            own, known = values(found, recall), PAPER["table 2"][case.name][bound]
+            own, known = values(found, "recall"), PAPER["table 2"][case.name][bound]
             base = PAPER["table 2"]["ST"][bound][0]
             if case is ST:
-                single = mean(own)
+                single = fmean(own)
             rows.append(
                 [
                     bound,
                     case.name,
                     precision(found),
-                    percent(own) + lift(mean(own), single, case),
-                    percent(values(found, beyond), signed=True, digits=2) if case is not ST else "",
+                    percent(own) + lift(fmean(own), single, case),
+                    percent(values(found, "beyond"), signed=True, digits=2)
+                    if case is not ST
+                    else "",
                     theirs(known) + lift(known[0], base, case),
                 ]
             )
@@ -131,7 +123,7 @@ def table_3(study: Study) -> str:
                     row.append("-")
                     continue
                 pair = [
-                    values(runs(study[name], one.at(strategy=strategy)), recall)
+                    values(runs(study[name], one.at(strategy=strategy)), "recall")
                     for one in (case, ST)
                 ]
                 row.append(f"{t_test(*pair)} ({shown})")
@@ -146,9 +138,9 @@ def resplit_table(study: Study) -> str:
     for name, files in study.items():
         dealt = resplits(files)
         for case in (ST, GMT, MIST, EW, VW, EXACT, LOGISTIC):
-            five = values(runs(files, case), beyond)
+            five = values(runs(files, case), "beyond")
             many = [judge(part, case, score) for part, score in dealt]
-            gains, nothing = values(many, beyond), [0.0] * len(many)
+            gains, nothing = values(many, "beyond"), [0.0] * len(many)
             held = sum((one.precision or 0.0) >= float(case.bound) for one in many)
             figures = [
                 percent(five, signed=True, digits=2),
@@ -171,9 +163,9 @@ def table_6(study: Study) -> str:
                 [
                     name,
                     case.name,
-                    percent(values(found, lambda one: one.fit_recall)),
+                    percent(values(found, "fit_recall")),
                     precision(found),
-                    percent(values(found, recall)),
+                    percent(values(found, "recall")),
                     theirs(PAPER["table 6"][paper][case.name]),
                 ]
             )
@@ -193,7 +185,7 @@ def table_7(study: Study) -> str:
                     row += ["needs levels first", "", ""]
                     continue
                 found = runs(study[name], case.at(order=order))
-                row += [precision(found), percent(values(found, recall)), theirs(known)]
+                row += [precision(found), percent(values(found, "recall")), theirs(known)]
             rows.append(row)
     header = ["", "", "score first: precision", "recall", "theirs"]
     return table([*header, "uncertainty first: precision", "recall", "theirs"], rows)
@@ -206,16 +198,13 @@ def findings(study: Study) -> str:
     lifts, spared, others = [], [], []
     for case in (MIST, EW):
         found = runs(criteo, case)
-        own, base = values(found, recall), values(single, recall)
-        lifts.append(mean(own) / mean(base) - 1)
+        own, base = values(found, "recall"), values(single, "recall")
+        lifts.append(fmean(own) / fmean(base) - 1)
         least = base.index(min(base))
         kept = [place for place in range(len(base)) if place != least]
-        spared.append(mean([own[i] for i in kept]) / mean([base[i] for i in kept]) - 1)
-        others.append(mean(values(found, beyond)))
-    down = [
-        mean(values(runs(criteo, EW.at(levels=levels)), lambda one: one.precision))
-        for levels in (1, 11)
-    ]
+        spared.append(fmean([own[i] for i in kept]) / fmean([base[i] for i in kept]) - 1)
+        others.append(fmean(values(found, "beyond")))
+    down = [fmean(values(runs(criteo, EW.at(levels=levels)), "precision")) for levels in (1, 11)]
     return bullets(
         "**Their result is there, in form.** By recall on test rows, as they judge, levels of "
         f"uncertainty win: at 70 % on the Criteo sample MIST is {100 * lifts[0]:.0f} % and EW-DPMT "

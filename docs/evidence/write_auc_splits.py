@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import arguments, fill, signed, table
+from pages import arguments, fill, score_files, signed, table
 from small_networks import auc
 
 import calibkit as ck
@@ -47,9 +47,7 @@ def area(rows: pl.DataFrame, score: str = "score") -> float:
 
 def of_set(folder: Path, repeats: int) -> list[list[object]]:
     """Return the rows of the table for a data set."""
-    train, calib, test = (
-        pl.read_parquet(folder / f"{name}.parquet") for name in ("train", "calib", "test")
-    )
+    train, calib, test = score_files(folder, ("train", "calib", "test"))
     known = judged(train, calib, test)
     halves = []
     for seed in range(repeats):

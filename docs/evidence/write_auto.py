@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from boundary_study import Floats, bounds, part, single_threshold
+from boundary_study import Floats, bounds, part, recall_beyond
 from pages import arguments, fill, paragraph, signed, table
 
 from calibkit.files.sources import open_source
@@ -43,13 +43,13 @@ def judge(rows: ScoreRows, bound: str, resplits: int) -> dict[str, Floats]:
         calib, test = part(rows, order[: size // 2]), part(rows, order[size // 2 :])
         choice = choose_method(calib, replace(options, seed=split))
         assert test.label is not None
-        curves = single_threshold(test.score, test.label)
-        hits, count = (np.append(0.0, curve) for curve in curves)
-        for place, summary in enumerate(choice.ranked):
+        positives = float(test.label.sum())
+        for place, (candidate, _) in enumerate(choice.ranked):
+            summary = candidate.over_own_levels()
             selected, reached = on_test(summary, options.target, test)
-            beyond = (reached - np.interp(selected, count, hits)) / hits[-1]
+            beyond = recall_beyond(test.score, test.label, selected, reached)
             precision = reached / selected if selected else math.nan
-            figures = (precision, reached / hits[-1], float(beyond))
+            figures = (precision, reached / positives, beyond)
             found.setdefault(label(summary), []).append(figures)
             if place == 0:
                 found.setdefault(AUTO, []).append(figures)

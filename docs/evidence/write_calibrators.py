@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import arguments, fill, paragraph, signed, table
+from pages import arguments, fill, paragraph, score_files, signed, table
 from studies import monte_carlo
 
 import calibkit as ck
@@ -124,8 +124,7 @@ PEERS: dict[str, tuple[str, Predict]] = {
 @cache
 def read(folder: Path, name: str) -> tuple[Floats, Floats]:
     """Return scores and labels of both files of a data set."""
-    paths = [folder / name / f"{part}.parquet" for part in ("calib", "test")]
-    frame = pl.concat([pl.read_parquet(path, columns=["score", "label"]) for path in paths])
+    frame = pl.concat(score_files(folder / name, columns=["score", "label"]))
     return frame["score"].to_numpy(), frame["label"].cast(pl.Float64).to_numpy()
 
 

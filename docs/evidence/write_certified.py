@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 from boundary_study import bounds
 from numpy.typing import NDArray
-from pages import arguments, fill, paragraph, table
+from pages import arguments, fill, paragraph, score_files, table
 from studies import monte_carlo
 
 from calibkit import InfeasibleError, fit_boundary
@@ -93,9 +93,8 @@ OURS = 3
 @cache
 def read(folder: str) -> pl.DataFrame:
     """Return the rows of both files of a data set."""
-    paths = [Path(folder) / f"{part}.parquet" for part in ("calib", "test")]
-    columns = ["score", "uncertainty", "label"]
-    return pl.concat([pl.read_parquet(path, columns=columns) for path in paths]).cast(
+    files = score_files(Path(folder), columns=["score", "uncertainty", "label"])
+    return pl.concat(files).cast(
         {"score": pl.Float64, "uncertainty": pl.Float64, "label": pl.UInt8}
     )
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import arguments, fill, paragraph, sections, table
+from pages import arguments, fill, paragraph, score_files, sections, table
 
 import calibkit as ck
 from calibkit.drift.drift import ALL
@@ -32,9 +32,8 @@ Draw = Callable[[Random, int], tuple[Floats, Floats]]
 def main() -> None:
     """Split, resample, and fill the page in."""
     options = arguments(__doc__, needs=["criteo_tau3", "creditcard"], splits=2_000)
-    folder = options.folder / "criteo_tau3"
-    calib, test = (pl.read_parquet(folder / f"{part}.parquet") for part in ("calib", "test"))
-    card = pl.read_parquet(options.folder / "creditcard" / "calib.parquet")
+    calib, test = score_files(options.folder / "criteo_tau3")
+    (card,) = score_files(options.folder / "creditcard", ["calib"])
     fill(
         "drift",
         files=whole_command(calib, test),

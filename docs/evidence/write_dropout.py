@@ -5,17 +5,16 @@ Networks are trained here on the features of the score files; a minute or two.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
 import polars as pl
-from arora_runs import Case, Files, Outcome, judge, percent, precision, values
-from boundary_study import mean
+from arora_runs import Case, Files, judge, percent, precision, values
 from durfee_rows import prepared
 from numpy.typing import NDArray
 from pages import arguments, fill, signed, table
-from small_networks import KEPT, Network, train
+from small_networks import Network, train
 from studies import monte_carlo
 
 import calibkit as ck
@@ -39,16 +38,11 @@ SEEDS, PASSES = 5, 20
 FEWEST = 30
 
 
-def passes(network: Network, x: NDArray[np.float32], seed: int) -> Iterator[NDArray[np.float64]]:
-    """Yield the probabilities of rows, each time with other units left out."""
+def passes(network: Network, x: NDArray[np.float32], seed: int) -> NDArray[np.float64]:
+    """Return the probabilities of rows, in each line with other units left out."""
     random = np.random.default_rng([5, seed])
-    for _ in range(PASSES):
-        hidden = x
-        for weights, intercept in network.layers[:-1]:
-            hidden = np.maximum(hidden @ weights + intercept, 0)
-            hidden = hidden * (random.random(hidden.shape, np.float32) < KEPT) / np.float32(KEPT)
-        weights, intercept = network.layers[-1]
-        yield 1 / (1 + np.exp(-(hidden @ weights + intercept)[:, 0].astype(np.float64)))
+    logits = np.stack([network.logits(x, random) for _ in range(PASSES)])
+    return 1 / (1 + np.exp(-logits.astype(np.float64)))
 
 
 def scored(files: Path, seed: int) -> Files:
@@ -60,15 +54,10 @@ def scored(files: Path, seed: int) -> Files:
     train(network, learnt, held, RATE, EPOCHS)
     found = []
     for part in ("calib", "test"):
-        said = np.stack(list(passes(network, data.inputs[part], seed)))
+        said = passes(network, data.inputs[part], seed)
         made = pl.DataFrame({"score": said.mean(0), "uncertainty": said.std(0)})
         found.append(data.frames[part].hstack(made))
     return Files(*found)
-
-
-def recalls(found: list[Outcome]) -> list[float]:
-    """Return the recall on the test rows of each run."""
-    return values(found, lambda one: one.recall)
 
 
 def table_5(files: list[Files], printed: dict[str, str]) -> str:
@@ -76,11 +65,12 @@ def table_5(files: list[Files], printed: dict[str, str]) -> str:
     rows, single = [], 0.0
     for case in CASES:
         found = [judge(one, case, "score") for one in files]
-        own = mean(recalls(found))
+        recalls = values(found, "recall")
+        own = fmean(recalls)
         single = own if case.name == "ST" else single
         over = "" if case.name == "ST" else f" ({signed(100 * (own / single - 1), 1)} %)"
-        beyond = percent(values(found, lambda one: one.beyond), signed=True, digits=2)
-        row = [case.name, precision(found), percent(recalls(found)) + over]
+        beyond = percent(values(found, "beyond"), signed=True, digits=2)
+        row = [case.name, precision(found), percent(recalls) + over]
         rows.append([*row, "" if case.name == "ST" else beyond, printed.get(case.name, "-")])
     return table("|precision|recall (over ST)|beyond|theirs", rows)
 

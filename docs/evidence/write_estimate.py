@@ -6,10 +6,8 @@ into estimate_peers.json; without one, what stands there is shown.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -18,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import DATA, FOLDER, arguments, fill, table
+from pages import DATA, FOLDER, arguments, fill, score_files, table
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import roc_auc_score
 from studies import monte_carlo
@@ -39,9 +37,8 @@ Floats = NDArray[np.float64]
 @cache
 def rows_of(name: str) -> pl.DataFrame:
     """Return all rows of a set."""
-    parts = (pl.read_parquet(DATA / name / f"{part}.parquet") for part in ("calib", "test"))
-    columns = ["score", "uncertainty", "label"]
-    return pl.concat(part.select(columns).cast({"score": pl.Float64}) for part in parts)
+    parts = score_files(DATA / name, columns=["score", "uncertainty", "label"])
+    return pl.concat(part.cast({"score": pl.Float64}) for part in parts)
 
 
 def shifted(left: pl.DataFrame, shift: str, draw: np.random.Generator) -> pl.DataFrame:
@@ -170,13 +167,10 @@ def beside(found: dict[tuple[str, str], list[Floats]]) -> str:
 
 def main() -> None:
     """Draw, estimate, and write the page."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--nannyml")
-    python, sys.argv[1:] = parser.parse_known_args()
-    draws = arguments(__doc__, needs=SETS, draws=40).draws
-    if python.nannyml is not None:
-        ask_nannyml(python.nannyml, draws)
-    found = monte_carlo(errors, CELLS, draws)
+    given = arguments(__doc__, needs=SETS, draws=40, nannyml="")
+    if given.nannyml:
+        ask_nannyml(given.nannyml, given.draws)
+    found = monte_carlo(errors, CELLS, given.draws)
     ways = ("`covariate`", "`prior`", "twin")
     lines = []
     for (name, shift), results in found.items():

@@ -13,8 +13,8 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
@@ -25,7 +25,6 @@ sys.path.insert(0, str(ROOT))
 
 from calibkit.exports.export import (
     TOLERANCE,
-    Agreement,
     applied,
     compared,
     export_model,
@@ -52,20 +51,6 @@ MODELS = (
     *("alpha", "alpha-probs", "alpha-sorted", "alpha-features"),
     *("bundle", "bundle-by", "bundle-steps", "bundle-trees"),
 )
-
-
-@dataclass(frozen=True)
-class Run:
-    """One model in one language: how far it agrees, and how long all rows took."""
-
-    agreement: Agreement
-    seconds: float
-
-    @property
-    def cell(self) -> str:
-        """The table's cell."""
-        found = self.agreement
-        return f"{found.different}; {found.largest_difference:.0e}; {self.seconds:.2f} s"
 
 
 def main() -> None:
@@ -121,14 +106,13 @@ def line(
     return cells
 
 
-def timed(call: object, expected: pl.DataFrame) -> str:
-    """Return the cell of one language."""
-    assert callable(call)
+def timed(call: Callable[[], pl.DataFrame], expected: pl.DataFrame) -> str:
+    """Return the cell of one language: how far it agrees, and how long all rows took."""
     start = time.perf_counter()
     found = call()
     seconds = time.perf_counter() - start
     agreement = compared(found.select(expected.columns), expected, expected.height)
-    return Run(agreement, seconds).cell
+    return f"{agreement.different}; {agreement.largest_difference:.0e}; {seconds:.2f} s"
 
 
 def setting(count: int) -> str:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from pages import ROOT, arguments, fill, signed, table
+from pages import ROOT, arguments, fill, score_files, signed, table
 from small_networks import auc
 
 import calibkit as ck
@@ -25,21 +24,21 @@ PEER = ROOT / "benchmarks" / "peers" / "residual_models.py"
 SETS = ("census", "bank", "higgs", "criteo_tau3")
 RESAMPLES = 1000
 ECE_BINS = 15
+#: Of one map for all rows.
+GLOBAL = {"max_depth": 0, "min_leaf": 1, "shrinkage": 0.0}
 
 Floats = NDArray[np.float64]
 
 
-def fit(folder: Path, files: Sequence[str], train: bool = False, **options: Any) -> HetcalModel:
-    """Return a model fitted on the calibration rows of a folder."""
-    rows = pl.read_parquet(folder / files[0])
+def fit(rows: pl.DataFrame, **options: Any) -> HetcalModel:
+    """Return a model fitted on calibration rows, by all of their features."""
     names = rows.columns[rows.columns.index("uncertainty") + 1 :]
-    grown = pl.read_parquet(files[1]) if train else None
-    return ck.fit_hetcal(rows, features=names, train=grown, **options)
+    return ck.fit_hetcal(rows, features=names, **options)
 
 
-def predict(model: HetcalModel, path: Path) -> Floats:
-    """Return the calibrated probabilities of a file."""
-    return model.apply(pl.read_parquet(path))["calibrated"].to_numpy()
+def predict(model: HetcalModel, rows: pl.DataFrame) -> Floats:
+    """Return the calibrated probabilities of rows."""
+    return model.apply(rows)["calibrated"].to_numpy()
 
 
 def losses(p: Floats, y: NDArray[Any]) -> Floats:
@@ -69,20 +68,18 @@ def judged(name: str, data: Path) -> tuple[dict[str, Floats], NDArray[Any]]:
     folder, out = data / name, FITTED / name
     if not (out / "base-test.parquet").is_file():
         subprocess.run([sys.executable, str(PEER), str(folder), str(out)], check=True)
-    test = pl.read_parquet(folder / "test.parquet")
-    peers = pl.read_parquet(out / "test.parquet")
-    files, train = ("calib.parquet", folder / "train.parquet"), {"train": True}
-    plain = {"max_depth": 4, "min_leaf": 1000, "shrinkage": 0.0}
+    train, calib, test = score_files(folder, ("train", "calib", "test"))
+    (peers,) = score_files(out, ["test"])
     models = {
-        "global Platt": fit(folder, files, max_depth=0, min_leaf=1, shrinkage=0.0),
-        "plain": fit(folder, files, **train, **plain),
-        "tree": fit(folder, files, **train),
-        "tree, no train": fit(folder, files),
-        "forest": fit(folder, files, partition="forest"),
-        "boosted": fit(folder, files, partition="boosted"),
+        "global Platt": fit(calib, **GLOBAL),
+        "plain": fit(calib, train=train, max_depth=4, min_leaf=1000, shrinkage=0.0),
+        "tree": fit(calib, train=train),
+        "tree, no train": fit(calib),
+        "forest": fit(calib, partition="forest"),
+        "boosted": fit(calib, partition="boosted"),
     }
     found = {"raw": test["score"].to_numpy().astype(float)}
-    found |= {key: predict(model, folder / "test.parquet") for key, model in models.items()}
+    found |= {key: predict(model, test) for key, model in models.items()}
     found["MCGrad"] = peers["mcgrad"].to_numpy()
     found["LightGBM"] = peers["lightgbm"].to_numpy()
     return found, test["label"].to_numpy()
@@ -90,16 +87,11 @@ def judged(name: str, data: Path) -> tuple[dict[str, Floats], NDArray[Any]]:
 
 def on_a_good_base(name: str, data: Path) -> list[str]:
     """Return the row of the table for a base that was trained well."""
-    out = FITTED / name
-    files = ("base-calib.parquet", data / name / "train.parquet")
-    y = pl.read_parquet(out / "base-test.parquet")["label"].to_numpy()
-    raw = pl.read_parquet(out / "base-test.parquet")["score"].to_numpy().astype(float)
-    pooled = predict(
-        fit(out, files, max_depth=0, min_leaf=1, shrinkage=0.0), out / "base-test.parquet"
-    )
-    tree = fit(out, files, train=True)
-    ours = predict(tree, out / "base-test.parquet")
-    rows = [losses(p, y) for p in (raw, pooled, ours)]
+    calib, test = score_files(FITTED / name, ("base-calib", "base-test"))
+    (train,) = score_files(data / name, ["train"])
+    y, raw = test["label"].to_numpy(), test["score"].to_numpy().astype(float)
+    tree = fit(calib, train=train)
+    rows = [losses(p, y) for p in (raw, predict(fit(calib, **GLOBAL), test), predict(tree, test))]
     texts = [f"{part.mean():.4f}" for part in rows]
     return [name, *texts, interval(rows[2], rows[1]), str(tree.fit.leaves)]
 

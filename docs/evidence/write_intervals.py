@@ -6,8 +6,8 @@ their exact rates is itself evaluated.  Scores are probabilities that are wrong 
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -20,6 +20,7 @@ from calibkit.measures import decisions
 from calibkit.measures import metrics as registry
 from calibkit.measures.decisions import Confusion, confusion_of
 from calibkit.measures.metrics import IntervalOptions, differences, intervals
+from calibkit.measures.result import Difference, Interval
 from calibkit.measures.views import Sample, View, view_of
 from calibkit.numerics.bounds import decimal_bound
 from calibkit.numerics.confusion import MEASURES, Cells
@@ -36,8 +37,6 @@ class Population:
     name: str
     level: float
     design: str = "rows"
-    slope: float = 1.5
-    shift: float = 0.3
     rows: int = ROWS
 
     @property
@@ -53,7 +52,7 @@ class Population:
 
     def scores(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the score under study, and a baseline that sees x less well."""
-        odds = self.shift + self.slope * (self.level + 1.6 * x)
+        odds = 0.3 + 1.5 * (self.level + 1.6 * x)
         return 1 / (1 + np.exp(-odds)), 1 / (1 + np.exp(-0.8 * odds - 0.2))
 
     @property
@@ -154,28 +153,26 @@ def threshold(population: Population) -> float:
 
 @cache
 def true_differences(population: Population) -> dict[str, float]:
-    """Return the differences from the baseline, from a million and a half rows drawn."""
+    """Return the differences from the baseline, from a million and a half rows drawn.
+
+    All rows are drawn alike: there are none of a sampling design.
+    """
     sums: dict[str, list[float]] = {name: [] for name in COMPARED}
-    big = (
-        dataclasses.replace(population, design="rows")
-        if population.design == "sampling"
-        else population
-    )
     rng = np.random.default_rng(5)
     x, noise, shared = rng.normal(size=(3, 1_500_000))
-    odds = big.level + 1.6 * x + big.spread * shared
+    odds = population.level + 1.6 * x + population.spread * shared
     label = (rng.random(x.size) < 1 / (1 + np.exp(-odds))).astype(np.uint8)
-    score, _ = big.scores(x)
-    _, baseline = big.scores(0.9 * x + math.sqrt(1 - 0.81) * noise)
+    score, _ = population.scores(x)
+    _, baseline = population.scores(0.9 * x + math.sqrt(1 - 0.81) * noise)
     for own in (score, baseline):
-        view = view_of(Sample(score=own, label=label), "s", "all", big.settings)
+        view = view_of(Sample(score=own, label=label), "s", "all", population.settings)
         for name, value in registry.compute(view, COMPARED).items():
             sums[name].append(float(value or 0.0))
     return {name: one - two for name, (one, two) in sums.items()}
 
 
-def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
-    """Return whether each interval of one sample holds the truth, and how wide it is."""
+def held(population: Population, seed: int) -> dict[str, bool]:
+    """Return whether each interval of one sample holds the truth."""
     sample, baseline = draw(population, seed)
     options = IntervalOptions(seed=seed, replicates=REPLICATES)
     settings = population.settings
@@ -184,11 +181,7 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
     taken = replace(sample, score=(sample.score >= threshold(population)).astype(np.uint8))
     confusion = confusion_of(taken, "d", "all", settings)
     found |= intervals(decisions.compute(confusion, DECISIONS), confusion, options)
-    true = truth(dataclasses.replace(population, rows=ROWS))
-    held = {}
-    for name, interval in found.items():
-        if interval.low is not None and interval.high is not None:
-            held[name] = inside(interval.low, interval.high, true[name])
+    held = holding(found, truth(population))
     if population.design != "sampling":
         other = view_of(replace(sample, score=baseline), "b", "all", settings)
         values = [registry.compute(one, COMPARED) for one in (other, view)]
@@ -197,26 +190,29 @@ def held(population: Population, seed: int) -> dict[str, tuple[bool, float]]:
             for name in COMPARED
             if values[0][name] is not None and values[1][name] is not None
         }
-        for name, interval in differences(gaps, other, view, options).items():
-            if interval.low is not None and interval.high is not None:
-                gap = true_differences(dataclasses.replace(population, rows=ROWS))[name]
-                held[f"difference of {name}"] = inside(interval.low, interval.high, gap)
+        apart = differences(gaps, other, view, options)
+        true = true_differences(population)
+        held |= {f"difference of {name}": holds for name, holds in holding(apart, true).items()}
     return held
 
 
-def inside(low: float, high: float, value: float) -> tuple[bool, float]:
-    """Return whether an interval holds a value, and how wide it is."""
-    return low <= value <= high, high - low
+def holding(found: Mapping[str, Interval | Difference], true: dict[str, float]) -> dict[str, bool]:
+    """Return whether each interval that there is holds the true value."""
+    return {
+        name: interval.low <= true[name] <= interval.high
+        for name, interval in found.items()
+        if interval.low is not None and interval.high is not None
+    }
 
 
-def page(results: dict[Population, list[dict[str, tuple[bool, float]]]]) -> dict[str, str]:
+def page(results: dict[Population, list[dict[str, bool]]]) -> dict[str, str]:
     """Return the parts of the page: one line a metric, one column a population."""
     draws = max(map(len, results.values()))
     error = 100 * math.sqrt(0.05 * 0.95 / draws)
     order: dict[str, list[str]] = {}
     for place, samples in enumerate(results.values()):
         for name in samples[0]:
-            tries = [one[name][0] for one in samples if name in one]
+            tries = [one[name] for one in samples if name in one]
             share = 100 * sum(tries) / len(tries)
             text = f"{share:.1f}" if 93 <= share <= 97 else f"**{share:.1f}**"
             row = order.setdefault(name.partition(":")[0], [""] * len(results))

@@ -22,7 +22,7 @@ POPULATIONS = [
 FEWEST = 30
 
 
-def page(results: dict[Population, list[dict[str, tuple[bool, float]]]]) -> dict[str, str]:
+def page(results: dict[Population, list[dict[str, bool]]]) -> dict[str, str]:
     """Return the parts of the page."""
     draws = max(map(len, results.values()))
     plain = {cell: list(map(_without_parameters, found)) for cell, found in results.items()}
@@ -45,12 +45,12 @@ def page(results: dict[Population, list[dict[str, tuple[bool, float]]]]) -> dict
     }
 
 
-def _without_parameters(found: dict[str, tuple[bool, float]]) -> dict[str, tuple[bool, float]]:
+def _without_parameters(found: dict[str, bool]) -> dict[str, bool]:
     return {name.partition(":")[0]: value for name, value in found.items()}
 
 
-def _cell(name: str, samples: list[dict[str, tuple[bool, float]]]) -> str:
-    tries = [one[name][0] for one in samples if name in one]
+def _cell(name: str, samples: list[dict[str, bool]]) -> str:
+    tries = [one[name] for one in samples if name in one]
     had = len(tries) / len(samples)
     if len(tries) < FEWEST:
         return f"({100 * had:.0f})"

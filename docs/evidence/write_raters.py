@@ -7,10 +7,9 @@ from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
-from pages import arguments, fill, prototype, sections, table
-from raters_mds import table_2
+from pages import arguments, fill, prototype, score_files, sections, table
+from raters_mds import METRICS, table_2
 
 from calibkit import simulate_raters
 from calibkit.files.sources import Source, open_source
@@ -98,7 +97,7 @@ def predicted(
     options = STRENGTHS[strength]
     chosen = replace(options or AlphaOptions(), probs=f"{network}_*", map=logit_map)
     model = alpha.fit(chosen, opened(data, "calib")).model
-    found = model.apply(pl.read_parquet(test.source.paths[0]))
+    found = model.apply(*score_files(data / "cifar10h", ["test"]))
     probabilities = next(iter(test.predictions.values()))
     if model.calibrates:
         probabilities = found.select(f"calibrated_{name}" for name in model.classes).to_numpy()
@@ -139,19 +138,6 @@ def paired(data: Path, networks: tuple[str, ...], logit_map: str, alpha: bool) -
     return judged(data, networks, logit_map, "sorted-probs" if alpha else "no alpha")
 
 
-SHOWN = {
-    "accuracy": "accuracy",
-    "squared_loss": "squared loss",
-    "epistemic_loss": "epistemic loss",
-    "class_calibration_error": "CE",
-    "dispersion_error": "DE",
-    "disagreement_loss": "disagreement loss",
-    "disagreement_calibration_error": "its CE",
-    "class_disagreement_loss": "class disagreement loss",
-    "class_disagreement_calibration_error": "its CE",
-}
-
-
 def real(data: Path) -> dict[str, str]:
     """Return the tables on real votes."""
     members = {**{name: (name,) for name in NETWORKS}, " + ".join(NETWORKS[:2]): NETWORKS[:2]}
@@ -162,13 +148,13 @@ def real(data: Path) -> dict[str, str]:
         for logit_map in MAPS:
             for name in STRENGTHS:
                 values = judged(data, (network,), logit_map, name)
-                rows.append([logit_map, name, *(f"{values[metric]:.4f}" for metric in SHOWN)])
+                rows.append([logit_map, name, *(f"{values[metric]:.4f}" for metric in METRICS)])
         constant = np.full(len(test.counts), raw_disagreement(calib))
         phi = np.column_stack([constant, np.zeros_like(test.counts, dtype=float)])
         known = figures(test, next(iter(test.predictions.values())), phi)
         parts += [
             f"### {network}",
-            table(["map", "alpha0", *SHOWN.values()], rows, "llr"),
+            table(["map", "alpha0", *METRICS.values()], rows, "llr"),
             "Predicting the same disagreement for all rows, the mean on the fitting rows: "
             f"disagreement loss {known['disagreement_loss']:.4f}.",
         ]

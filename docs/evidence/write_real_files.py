@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import numpy as np
-from boundary_study import Gain, gain, mean, part
+from boundary_study import Gain, gain, part
 from msgspec.structs import replace
 from pages import arguments, bullets, fill, sections, signed, table
 
@@ -51,13 +52,17 @@ def _specification(bound: str, levels: int, **more: object) -> BoundaryOptions:
     return dataclasses.replace(options, **more)  # type: ignore[arg-type]
 
 
-def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> dict[int, list[Judged]]:
+#: By number of levels and method.
+Case = dict[int, dict[str, Judged]]
+
+
+def _judge(calib: ScoreRows, test: ScoreRows, bound: str) -> Case:
     """Return all methods at all numbers of levels, fitted on `calib` and judged on `test`."""
     return {
-        levels: [
-            Judged(one, gain(one.model, test) if one.model else None)
+        levels: {
+            one.method: Judged(one, gain(one.model, test) if one.model else None)
             for one in compare_methods(calib, _specification(bound, levels), test)
-        ]
+        }
         for levels in LEVELS
     }
 
@@ -75,15 +80,15 @@ def _pair(before: float | None, after: float | None) -> str:
     return f"{_number(before)} → {_number(after)}"
 
 
-def _method_table(judged: dict[int, list[Judged]]) -> str:
+def _method_table(judged: Case) -> str:
     header = ["method"]
     for levels in judged:
         header += [f"K = {levels}: precision", "recall", "gain"]
     rows = []
-    for place, first in enumerate(judged[LEVELS[0]]):
-        row = [f"`{first.compared.method}`"]
+    for method in judged[LEVELS[0]]:
+        row = [f"`{method}`"]
         for found in judged.values():
-            row += _cells(found[place])
+            row += _cells(found[method])
         rows.append(row)
     return table(header, rows)
 
@@ -128,7 +133,7 @@ def _resplits(calib: ScoreRows, test: ScoreRows, bound: str) -> Iterator[tuple[s
             held += new.precision >= float(bound)
             found.append(gain(model, judging).positives / new.positives)
         label = "`st`" if name == "st" else f"`exact`, K = {levels}"
-        yield label, Resplit(mean(recall), mean(lost), held, mean(found))
+        yield label, Resplit(fmean(recall), fmean(lost), held, fmean(found))
 
 
 def _split(calib: ScoreRows, test: ScoreRows) -> Iterator[tuple[ScoreRows, ScoreRows]]:
@@ -164,7 +169,7 @@ def _signed(value: float) -> str:
 # ---------------------------------------------------------------- words
 
 
-Everything = dict[tuple[str, str], dict[int, list[Judged]]]
+Everything = dict[tuple[str, str], Case]
 Again = dict[tuple[str, str], dict[str, Resplit]]
 
 
@@ -201,7 +206,7 @@ def _on_new_rows(everything: Everything, again: Again) -> str:
         _under(fit.cross_validated, bound) for fit, bound in zip(fits, bounds, strict=True)
     )
     single = sum(
-        _under(_named(found[LEVELS[0]], "st").model.fit.test, float(bound))
+        _under(found[LEVELS[0]]["st"].model.fit.test, float(bound))
         for (_, bound), found in everything.items()
     )
     held = {name: sum(found[name].held for found in again.values()) for name in _names_of(again)}
@@ -232,7 +237,7 @@ def _at_equal_effort(again: Again) -> str:
 def _standing(everything: Everything) -> str:
     """Return how often each method finds more or fewer positives than one threshold."""
     rows = []
-    for name in [one.compared.method for one in next(iter(everything.values()))[LEVELS[0]]]:
+    for name in next(iter(everything.values()))[LEVELS[0]]:
         sides = [one.gain.side() for one in _each(everything, name) if one.gain]
         if name != "st":
             rows.append([f"`{name}`", *(str(sides.count(side)) for side in (1, 0, -1))])
@@ -240,7 +245,7 @@ def _standing(everything: Everything) -> str:
 
 
 def _each(everything: Everything, method: str) -> list[Judged]:
-    return [_named(found, method) for case in everything.values() for found in case.values()]
+    return [found[method] for case in everything.values() for found in case.values()]
 
 
 def _under(figures: TestFigures | CrossValidated | None, bound: float) -> bool:
@@ -249,10 +254,6 @@ def _under(figures: TestFigures | CrossValidated | None, bound: float) -> bool:
 
 def _names_of(again: Again) -> list[str]:
     return list(next(iter(again.values())))
-
-
-def _named(found: Sequence[Judged], method: str) -> Judged:
-    return next(one for one in found if one.compared.method == method)
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-from boundary_study import bounds, single_threshold
-from pages import arguments, fill, paragraph, signed, table
+from boundary_study import bounds, recall_beyond
+from pages import arguments, fill, paragraph, score_files, signed, table
 
 import calibkit as ck
 
@@ -24,7 +24,7 @@ COLUMNS = ("spread", "shift", "entropy", "evidence")
 def read(folder: Path) -> pl.DataFrame:
     """Return the rows of a data set with what can be known of their uncertainty without labels."""
     names = SETS[folder.name]
-    frame = pl.concat(pl.read_parquet(folder / f"{part}.parquet") for part in ("calib", "test"))
+    frame = pl.concat(score_files(folder))
     train = pl.read_parquet(folder / "train.parquet").group_by(names).len("evidence")
     frame = frame.join(train, on=names, how="left", nulls_equal=True, maintain_order="left")
     members = frame.select(f"score_{k}" for k in range(1, 6)).to_numpy().astype(np.float64)
@@ -44,9 +44,7 @@ def judge(calib: pl.DataFrame, test: pl.DataFrame, bound: str, names: str | list
     model = ck.fit_boundary(calib, precision=bound, uncertainty=names)
     chosen = model.apply(test)["decision"].to_numpy() == 1
     label = test["label"].to_numpy()
-    hits, count = (np.append(0.0, c) for c in single_threshold(test["score"].to_numpy(), label))
-    reached = label[chosen].sum()
-    return float((reached - np.interp(chosen.sum(), count, hits)) / hits[-1])
+    return recall_beyond(test["score"].to_numpy(), label, chosen.sum(), label[chosen].sum())
 
 
 def main() -> None:

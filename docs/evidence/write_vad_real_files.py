@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from pages import arguments, fill, paragraph, prototype, sections, table
+from pages import arguments, fill, paragraph, prototype, score_files, sections, table
 
 import calibkit as ck
 from calibkit.models.model import Model
@@ -138,8 +138,7 @@ def main() -> None:
     data = arguments(__doc__, needs=SETS).folder
     parts: list[str] = []
     for name in SETS:
-        files = (pl.read_parquet(data / name / f"{part}.parquet") for part in ("calib", "test"))
-        parts += of_set(name, *files)
+        parts += of_set(name, *score_files(data / name))
     fill("vad_real_files", sets=sections(*parts))
 
 

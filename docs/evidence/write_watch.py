@@ -85,6 +85,11 @@ def moved(cell: tuple[int, int, int, float], seed: int) -> float:
     return np.inf if found is None else found + 1.0 - before
 
 
+def ends(nights: list[float]) -> list[str]:
+    """Return by which night half of all falls are found, and nine tenths."""
+    return [f"{np.median(nights):.0f}", f"{np.quantile(nights, 0.9):.0f}"]
+
+
 def peers(
     years: dict[float, list[tuple[bool, bool]]], falls: dict[tuple[int, float], list[float]]
 ) -> str:
@@ -93,20 +98,20 @@ def peers(
         "calibkit watch",
         len(years[BOUND]),
         *(f"{np.mean(found, axis=0)[0]:.1%}" for found in years.values()),
-        *(f"{np.median(found):.0f}, {np.quantile(found, 0.9):.0f}" for found in falls.values()),
+        *(", ".join(ends(found)) for found in falls.values()),
     ]
     lines = [own]
     for name, found in json.loads((FOLDER / "watch_peers.json").read_bytes()).items():
         cells = []
         for before, then in FALLS:
             part = found[f"fall {before} {then}"]
-            ends = [
+            within = [
                 "never" if part[end] is None else str(part[end])
                 for end in ("median", "nine_tenths")
             ]
             share = part["early"] / part["streams"]
             early = f" ({share:.0%} before)" if part["early"] else ""
-            cells.append("before" if share == 1.0 else f"{', '.join(ends)}{early}")
+            cells.append("before" if share == 1.0 else f"{', '.join(within)}{early}")
         parts = [found[f"year {precision}"] for precision in YEARS]
         alarms = (f"{part['alarms'] / part['streams']:.1%}" for part in parts)
         streams = [part["streams"] for part in found.values() if isinstance(part, dict)]
@@ -135,15 +140,7 @@ def main() -> None:
         ),
         falls=table(
             "nights at .75 before|precision then|found on night (median)|9 of 10 by night",
-            [
-                [
-                    before,
-                    f"{then:.2f}",
-                    f"{np.median(nights):.0f}",
-                    f"{np.quantile(nights, 0.9):.0f}",
-                ]
-                for (before, then), nights in falls.items()
-            ],
+            [[before, f"{then:.2f}", *ends(nights)] for (before, then), nights in falls.items()],
             "r",
         ),
         peers=peers(years, falls),
