@@ -18,7 +18,7 @@ from typing import Any
 import datasets
 import harness
 from datasets import FEATURES
-from harness import MILLION, Pair, calibkit, compare, million, peer_script
+from harness import MILLION, Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 2
 
@@ -102,10 +102,9 @@ def applied(
     options: argparse.Namespace, path: str, start: str, model: str, shared: dict[str, Any]
 ) -> Pair:
     """Measure applying the tree."""
-    output = str(harness.FOLDER / "hetcal.parquet")
 
     def apply(rows: str) -> list[str]:
-        more = ("--keep", "label", "-q", "-o", output)
+        more = ("--keep", "label", *to("hetcal.parquet"))
         return calibkit(options.python, "apply", model, rows, *more)
 
     return compare(

@@ -24,12 +24,12 @@ FEATURES, CLASSES = 20, 10
 
 def distinct(python: str, rows: int) -> str:
     """Return a file of scores that are nearly all distinct."""
-    return _drawn(python, f"distinct-{rows}.parquet", "distinct", rows)
+    return drawn(python, f"distinct-{rows}.parquet", "distinct", rows)
 
 
 def several(python: str, rows: int) -> str:
     """Return the file *distinct* with the columns ``spread`` and ``age`` beside its uncertainty."""
-    return _drawn(python, f"several-{rows}.parquet", "several", rows)
+    return drawn(python, f"several-{rows}.parquet", "several", rows)
 
 
 def counts(python: str, rows: int) -> str:
@@ -48,15 +48,16 @@ def members(python: str, rows: int) -> str:
 
 def features(python: str, rows: int) -> str:
     """Return a file of scores with features."""
-    return _drawn(python, f"features-{rows}.parquet", "features", rows)
+    return drawn(python, f"features-{rows}.parquet", "features", rows)
 
 
 def histograms(python: str, rows: int, width: int, classes: int = CLASSES) -> str:
     """Return a file of class probabilities, votes and features that say how far raters agree."""
     more = "" if classes == CLASSES else f"-{classes}"
     name = f"histograms-{rows}-{width}{more}.parquet"
-    return _drawn(python, name, "histograms", rows, width, classes)
+    return drawn(python, name, "histograms", rows, width, classes)
 
 
-def _drawn(python: str, name: str, kind: str, *sizes: int) -> str:
-    return made(name, [python, str(DRAWS), kind, *map(str, sizes)])
+def drawn(python: str, name: str, kind: str, *numbers: int) -> str:
+    """Return a file of a kind of rows of `draws.py`."""
+    return made(name, [python, str(DRAWS), kind, *map(str, numbers)])

@@ -69,9 +69,54 @@ def histograms(rows: int, width: int, classes: int) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-KINDS = {one.__name__: one for one in (distinct, several, features, histograms)}
+def two_scores(rows: int, place: int) -> pl.DataFrame:
+    """Return two scores with their uncertainty, nearly all distinct."""
+    random = np.random.default_rng([7, place, rows])
+    logit = random.normal(-1.0, 2.0, rows)
+    score = 1 / (1 + np.exp(-logit))
+    other = 1 / (1 + np.exp(-logit - random.normal(0, 0.3, rows)))
+    columns = {"score": score, "other": other, "uncertainty": random.gamma(2.0, 0.5, rows)}
+    frame = pl.DataFrame({name: values.astype(np.float32) for name, values in columns.items()})
+    return frame.with_columns(label=(random.random(rows) < score).astype(np.int8))
+
+
+def kinds(rows: int, place: int) -> pl.DataFrame:
+    """Return a score with features that say where it is wrong, one of them of text."""
+    random = np.random.default_rng([rows, place])
+    score, kind = random.normal(-1.0, 1.5, rows), random.integers(0, 4, rows)
+    features = random.normal(size=(10, rows)).round(3)
+    features[1] = random.integers(0, 50, rows)
+    slope = np.where(features[0] > 0.4, 0.5, 1.1) + 0.1 * kind
+    chance = 1.0 / (1.0 + np.exp(0.02 * features[1] - slope * score - 0.1 * features[2]))
+    columns = {
+        "score": 1.0 / (1.0 + np.exp(-score)),
+        "label": (random.random(rows) < chance).astype(np.uint8),
+        **{f"feature_{j}": values for j, values in enumerate(features)},
+        "feature_kind": np.array(["north", "east", "south", "west"])[kind],
+    }
+    return pl.DataFrame(columns)
+
+
+def shard(place: int) -> pl.DataFrame:
+    """Return a million rows of two scores whose uncertainty lowers the truth."""
+    random = np.random.default_rng([11, place])
+    score, spread = random.beta(0.3, 3.0, BLOCK), random.gamma(2.0, 1.0, BLOCK)
+    truth = np.clip(score * (1.3 - 0.2 * spread), 0.0, 1.0)
+    noise = np.exp(random.normal(0.0, 0.3, BLOCK))
+    columns = {
+        "score": score,
+        "other": score * noise / (1 - score + score * noise),
+        "uncertainty": spread,
+        "label": (random.random(BLOCK) < truth).astype(np.uint8),
+    }
+    return pl.DataFrame(columns)
+
+
+KINDS = {
+    one.__name__: one for one in (distinct, several, features, histograms, two_scores, kinds, shard)
+}
 
 
 if __name__ == "__main__":
     kind, *numbers, path = sys.argv[1:]
-    KINDS[kind](*map(int, numbers)).write_parquet(path)
+    KINDS[kind](*map(int, numbers)).write_parquet(path, row_group_size=1 << 18)
