@@ -115,8 +115,10 @@ def shard(place: int) -> pl.DataFrame:
 KINDS = {
     one.__name__: one for one in (distinct, several, features, histograms, two_scores, kinds, shard)
 }
+#: Rows of a group in Parquet, where it is not polars that says.
+GROUPS = {"two_scores": 1 << 18, "kinds": 1 << 18}
 
 
 if __name__ == "__main__":
     kind, *numbers, path = sys.argv[1:]
-    KINDS[kind](*map(int, numbers)).write_parquet(path, row_group_size=1 << 18)
+    KINDS[kind](*map(int, numbers)).write_parquet(path, row_group_size=GROUPS.get(kind))
