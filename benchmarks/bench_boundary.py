@@ -8,11 +8,13 @@ against importing polars.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import datasets
 import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 5
 
@@ -29,25 +31,21 @@ PLAIN, FOLDED, LARGE, MEMORY = 1.2, 1.7, 0.7, 1.2
 #: Those of what people run, all but the bound by default: time and memory.
 DEFAULT, DEFAULT_MEMORY = 2.5, 1.5
 
+#: From the interpreter and a file to a command.
+Command = Callable[[str, str], list[str]]
+
 
 def boundary(python: str, path: str, folds: int, *more: str) -> list[str]:
     """Return the command that fits a boundary on a file."""
     options = ("--precision", PRECISION, "--uncertainty-bins", str(LEVELS), "--folds", str(folds))
     # Named, so that the benchmark stays the same whatever the default is.
     more = more or ("--method", "exact")
-    output = str(harness.FOLDER / "boundary.json")
-    return calibkit(python, "boundary", path, *options, *more, "-q", "-o", output)
+    return calibkit(python, "boundary", path, *options, *more, *to("boundary.json"))
 
 
 def by_default(python: str, path: str) -> list[str]:
     """Return the command that fits the boundary that calibkit chooses."""
-    output = str(harness.FOLDER / "default.json")
-    return calibkit(python, "boundary", path, "--precision", PRECISION, "-q", "-o", output)
-
-
-def sort(python: str, path: str) -> list[str]:
-    """Return the command that reads and sorts a file."""
-    return peer_script(python, "polars_sort.py", path)
+    return calibkit(python, "boundary", path, "--precision", PRECISION, *to("default.json"))
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
@@ -61,44 +59,28 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         rounds=2 * rounds,
         kind="start",
     )
-    for data in ("distinct", "counts"):
-        path = getattr(datasets, data)(python, options.rows)
-        for folds, limit in ((0, PLAIN), (FOLDS, FOLDED)):
-            yield compare(
-                f"{million(options.rows)}, {data}, {f'{folds} folds' if folds else 'no folds'}",
-                boundary(python, path, folds),
-                sort(python, path),
-                rounds=rounds,
-                limit=limit,
-                memory_limit=MEMORY if not folds else None,
-                starts=starts,
-                floor=harness.reading(python, path, *COLUMNS),
-                why=WHY,
-                kind="sort",
-            )
-    path = datasets.distinct(python, options.rows)
-    yield compare(
-        f"{million(options.rows)}, distinct, all defaults",
-        by_default(python, path),
-        sort(python, path),
-        rounds=rounds,
-        limit=DEFAULT,
-        memory_limit=DEFAULT_MEMORY,
-        starts=(by_default(python, small), starts[1]),
-        floor=harness.reading(python, path, *COLUMNS),
-        why=WHY,
-        kind="sort",
-    )
-    if options.large:
-        path = datasets.distinct(python, 5 * options.rows)
-        yield compare(
-            f"{million(5 * options.rows)}, distinct, no folds",
-            boundary(python, path, 0),
-            sort(python, path),
-            rounds=max(3, rounds // 2),
-            limit=LARGE,
-            starts=starts,
+
+    def sorting(
+        rows: int, data: Callable[[str, int], str], what: str, fit: Command, **more: Any
+    ) -> Pair:
+        path = data(python, rows)
+        return compare(
+            f"{million(rows)}, {data.__name__}, {what}",
+            fit(python, path),
+            peer_script(python, "polars_sort.py", path),
             floor=harness.reading(python, path, *COLUMNS),
             why=WHY,
             kind="sort",
+            **{"rounds": rounds, "starts": starts, **more},
         )
+
+    plain, folded = partial(boundary, folds=0), partial(boundary, folds=FOLDS)
+    for data in (datasets.distinct, datasets.counts):
+        yield sorting(options.rows, data, "no folds", plain, limit=PLAIN, memory_limit=MEMORY)
+        yield sorting(options.rows, data, f"{FOLDS} folds", folded, limit=FOLDED)
+    aims = {"limit": DEFAULT, "memory_limit": DEFAULT_MEMORY}
+    own = (by_default(python, small), starts[1])
+    yield sorting(options.rows, datasets.distinct, "all defaults", by_default, starts=own, **aims)
+    if options.large:
+        rows, fewer = 5 * options.rows, max(3, rounds // 2)
+        yield sorting(rows, datasets.distinct, "no folds", plain, limit=LARGE, rounds=fewer)

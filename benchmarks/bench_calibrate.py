@@ -16,7 +16,7 @@ from importlib.util import find_spec
 
 import datasets
 import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 2
 
@@ -49,8 +49,7 @@ PEERS = (
 
 def fit(python: str, path: str, method: str) -> list[str]:
     """Return the command that fits a calibrator on a file."""
-    output = str(harness.FOLDER / "cal.json")
-    return calibkit(python, "calibrate", path, "--method", method, "-q", "-o", output)
+    return calibkit(python, "calibrate", path, "--method", method, *to("cal.json"))
 
 
 def fit_and_apply(python: str, path: str, method: str) -> list[str]:

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 
 import datasets
-import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 2
 
@@ -24,12 +23,11 @@ LIMIT = 2.0
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure what a certificate adds, and MAPIE at a tenth of the rows."""
-    output = ("-q", "-o", str(harness.FOLDER / "certified.json"))
     certify = ("--confidence", CONFIDENCE)
 
     def boundary(path: str, *more: str) -> list[str]:
         given = ("boundary", path, "--precision", PRECISION)
-        return calibkit(options.python, *given, *more, *output)
+        return calibkit(options.python, *given, *more, *to("certified.json"))
 
     path = datasets.distinct(options.python, options.rows)
     yield compare(

@@ -8,16 +8,15 @@ All must find the same values.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import datasets
 import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 3
 
@@ -48,8 +47,7 @@ WHY = {
 
 def evaluate(python: str, path: str) -> list[str]:
     """Return the command that evaluates a file."""
-    output = str(harness.FOLDER / "metrics.json")
-    return calibkit(python, "evaluate", path, "--metrics", ",".join(METRICS), "-q", "-o", output)
+    return calibkit(python, "evaluate", path, "--metrics", ",".join(METRICS), *to("metrics.json"))
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
@@ -57,16 +55,15 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     python = options.python
     for rows in (options.rows // 10, options.rows):
         path, full = datasets.distinct(python, rows), rows == options.rows
-        ours = evaluate(python, path)
         starts = evaluate(python, datasets.distinct(python, SMALL)), [python, "-c", "import polars"]
         for peer, name, where, limit in (
             ("sklearn_metrics.py", "scikit-learn", sys.executable, 1 / SKLEARN if full else None),
             ("numpy_metrics.py", "numpy script", python, 1 / SCRIPT if full else TENTH),
         ):
             output = str(harness.FOLDER / f"{Path(peer).stem}.json")
-            pair = compare(
+            yield compare(
                 f"{million(rows)}, {name}",
-                ours,
+                evaluate(python, path),
                 peer_script(where, peer, path, output),
                 rounds=options.rounds,
                 limit=limit,
@@ -74,17 +71,13 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
                 starts=starts,
                 floor=harness.reading(python, path, "score", "label"),
                 why=WHY[name],
+                judge=_same,
                 kind="evaluate",
             )
-            yield replace(pair, facts=pair.facts | {"same_values": _same(ours[-1], output)})
 
 
-def _same(metrics: str, output: str) -> bool:
+def _same(metrics: Any, theirs: Any) -> dict[str, bool]:
     """Return whether the last runs found the same values."""
-    ours, theirs = (
-        json.loads(Path(file).read_text(encoding="utf-8")) for file in (metrics, output)
-    )
-    found = ours["metrics"]["score"]["all"]
-    return all(
-        math.isclose(found[name], theirs[name], rel_tol=1e-9) for name in found.keys() & theirs
-    )
+    found = metrics["metrics"]["score"]["all"]
+    both = found.keys() & theirs
+    return {"same_values": all(math.isclose(found[k], theirs[k], rel_tol=1e-9) for k in both)}

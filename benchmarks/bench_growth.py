@@ -9,11 +9,9 @@ import argparse
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import bench_hetcal
-import bench_raters
 import datasets
 import harness
-from harness import Run, calibkit
+from harness import calibkit, to
 
 ROUNDS = 2
 
@@ -28,7 +26,7 @@ Command = Callable[[Any], list[str]]
 
 def commands(python: str) -> dict[str, Command]:
     """Return the command of each method that grows with rows, given their number."""
-    output = ("-q", "-o", str(harness.FOLDER / "growth.json"))
+    output = to("growth.json")
 
     def on(data: Callable[[str, int], str], *options: str) -> Command:
         return lambda rows: calibkit(python, options[0], data(python, rows), *options[1:], *output)
@@ -46,11 +44,7 @@ def commands(python: str) -> dict[str, Command]:
 
 def measured(name: str, sizes: Sequence[int], command: Command, rounds: int) -> dict[str, Any]:
     """Run a command at each size; return the runs by size."""
-    runs: list[list[Run]] = []
-    for size in sizes:
-        line = command(size)
-        harness.run(line)
-        runs.append([harness.run(line) for _ in range(rounds)])
+    runs = [harness.repeated(command(size), rounds) for size in sizes]
     best = [min(run.wall for run in some) for some in runs]
     print(f"{name}: " + ", ".join(f"{s:,} {w:.2f} s" for s, w in zip(sizes, best, strict=True)))
     return {"name": name, "sizes": list(sizes), "runs": runs}
@@ -60,7 +54,7 @@ def results(options: argparse.Namespace) -> dict[str, Any]:
     """Return all series by what grows."""
     python, rounds = options.python, options.rounds
     rows = [options.rows // 1000, options.rows // 100, options.rows // 10, options.rows]
-    output = ("-q", "-o", str(harness.FOLDER / "growth.json"))
+    output = to("growth.json")
     middle = datasets.distinct(python, options.rows // 10)
 
     def levels(count: int) -> list[str]:
@@ -68,13 +62,13 @@ def results(options: argparse.Namespace) -> dict[str, Any]:
         return calibkit(python, "boundary", middle, "--precision", "0.7", *more, *output)
 
     def features(count: int) -> list[str]:
-        path = bench_hetcal.rows_file(python, FEW)
+        path = datasets.features(python, FEW)
         names = ",".join(f"feature_{j}" for j in range(count))
         size = ("--max-depth", "4", "--min-leaf", "1000", "--shrinkage", "0")
         return calibkit(python, "hetcal", path, "--features", names, *size, *output)
 
     def classes(count: int) -> list[str]:
-        path = bench_raters.histograms(FEW, 0, count)
+        path = datasets.histograms(python, FEW, 0, count)
         return calibkit(python, "alpha-cal", path, *output)
 
     series = {

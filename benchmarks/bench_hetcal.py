@@ -15,36 +15,17 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+import datasets
 import harness
-from harness import MILLION, Pair, calibkit, compare, made, million, peer_script
+from datasets import FEATURES
+from harness import MILLION, Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 2
 
-FEATURES = 20
 TREES = 50
 
 #: Rows of the file that shows what starting takes.
 FEW = 1000
-
-
-def rows_file(python: str, rows: int) -> str:
-    """Return a file of scores with features, made once."""
-    return made(f"features-{rows}.parquet", [python, __file__, str(rows)])
-
-
-def make(rows: int, path: str) -> None:
-    """Write scores that miss a product, a wave and a step of the features."""
-    import numpy as np
-    import polars as pl
-
-    random = np.random.default_rng(0)
-    x = random.normal(size=(rows, FEATURES)).astype(np.float32)
-    truth = x[:, 0] * x[:, 1] + np.sin(3 * x[:, 2]) + x[:, 3] - 0.5 * (x[:, 4] > 1)
-    label = random.random(rows) < 1 / (1 + np.exp(-truth))
-    seen = 1.5 * (x[:, 3] + 0.5 * np.sin(3 * x[:, 2]) + 0.5 * random.normal(size=rows))
-    score = (1 / (1 + np.exp(-seen))).astype(np.float32)
-    columns = {f"feature_{j}": x[:, j] for j in range(FEATURES)}
-    pl.DataFrame({"label": label.astype(np.int8), "score": score, **columns}).write_parquet(path)
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
@@ -52,7 +33,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     options.rows = min(options.rows, MILLION)
     options.peer = os.environ.get("PEER_PYTHON", sys.executable)
     python, model = options.python, str(harness.FOLDER / "hetcal.json")
-    path, start = rows_file(python, options.rows), rows_file(python, FEW)
+    path, start = datasets.features(python, options.rows), datasets.features(python, FEW)
     shared: dict[str, Any] = {"rounds": options.rounds, "kind": "hetcal"}
     what = f"{million(options.rows)}, {FEATURES} features"
 
@@ -88,21 +69,25 @@ def boosted(
     """Measure boosted partitions against LightGBM, and on fewer rows against MCGrad."""
     python = options.python
     how = ("--partition", "boosted", "--trees", str(TREES), "-q", "-o", model + ".boosted")
-    rows = {"lightgbm": options.rows, "mcgrad": options.rows // 10}
-    names = {"lightgbm": f"LightGBM, {TREES} trees", "mcgrad": "MCGrad, as it chooses"}
-    for module, count in rows.items():
+    for module, rows, name, limit, script, *more in (
+        (
+            "lightgbm",
+            options.rows,
+            f"LightGBM, {TREES} trees",
+            3.0,
+            "lightgbm_trees.py",
+            str(TREES),
+        ),
+        ("mcgrad", options.rows // 10, "MCGrad, as it chooses", None, "mcgrad_fit.py"),
+    ):
         if not _has(options.peer, module):
             continue
-        few = rows_file(python, count)
-        theirs = {
-            "lightgbm": ("lightgbm_trees.py", few, str(TREES)),
-            "mcgrad": ("mcgrad_fit.py", few),
-        }
+        few = datasets.features(python, rows)
         yield compare(
-            f"{million(count)}, {FEATURES} features, {TREES} boosted trees, {names[module]}",
+            f"{million(rows)}, {FEATURES} features, {TREES} boosted trees, {name}",
             calibkit(python, "hetcal", few, *how),
-            peer_script(options.peer, *theirs[module]),
-            limit=3.0 if module == "lightgbm" else None,
+            peer_script(options.peer, script, few, *more),
+            limit=limit,
             **shared,
         )
 
@@ -117,23 +102,18 @@ def applied(
     options: argparse.Namespace, path: str, start: str, model: str, shared: dict[str, Any]
 ) -> Pair:
     """Measure applying the tree."""
-    output = str(harness.FOLDER / "hetcal.parquet")
 
     def apply(rows: str) -> list[str]:
-        more = ("--keep", "label", "-q", "-o", output)
+        more = ("--keep", "label", *to("hetcal.parquet"))
         return calibkit(options.python, "apply", model, rows, *more)
 
     return compare(
         f"{million(options.rows)}, apply the tree, against reading the file",
         apply(path),
-        peer_script(options.python, "polars_read.py", path),
+        harness.reading(options.python, path),
         limit=1.0,
-        starts=(apply(start), peer_script(options.python, "polars_read.py", start)),
+        starts=(apply(start), harness.reading(options.python, start)),
         floor=harness.reading(options.python, path),
         why="polars only reads; calibkit loads kernels too, reads, finds leaves and writes a file",
         **shared,
     )
-
-
-if __name__ == "__main__":
-    make(int(sys.argv[1]), sys.argv[2])

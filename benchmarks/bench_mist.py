@@ -6,11 +6,8 @@ scikit-learn runs in the environment of this script.  Both must find the same th
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
 
 import datasets
 import harness
@@ -29,7 +26,6 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     start = boundary(options.python, small, 0, "--method", "mist")
     for rows in (options.rows // 10, options.rows):
         path = datasets.distinct(options.python, rows)
-        ours = boundary(options.python, path, 0, "--method", "mist")
         for how, name in (("class", "IsotonicRegression"), ("function", "isotonic_regression")):
             output = str(harness.FOLDER / f"mist-{how}.json")
             peer = peer_script(
@@ -37,22 +33,17 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
             )
             none = [sys.executable, "-c", "import polars, sklearn.isotonic"]
             aimed = how == "class" and rows == options.rows
-            pair = compare(
+            yield compare(
                 f"{million(rows)}, `{name}`",
-                ours,
+                boundary(options.python, path, 0, "--method", "mist"),
                 peer,
                 rounds=options.rounds,
                 limit=1 / TIMES if aimed else None,
                 starts=(start, none) if aimed else None,
                 floor=reading(options.python, path, *COLUMNS) if aimed else None,
                 why="the rest is one sort of all rows, which both sides need",
+                judge=lambda model, theirs: {
+                    "same_thresholds": model["score_thresholds"] == theirs
+                },
                 kind="mist",
             )
-            same = {"same_thresholds": _same(ours[-1], output)}
-            yield replace(pair, facts=pair.facts | same)
-
-
-def _same(model: str, output: str) -> bool:
-    """Return whether the last runs found the same thresholds."""
-    ours, theirs = (json.loads(Path(file).read_text(encoding="utf-8")) for file in (model, output))
-    return bool(ours["score_thresholds"] == theirs)

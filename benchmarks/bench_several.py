@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 import datasets
-import harness
-from harness import Pair, calibkit, compare, million
+from harness import Pair, calibkit, compare, million, to
 
 ROUNDS = 1
 
@@ -19,7 +18,6 @@ LIMIT = 3.0
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure the default method, and the optimum over a number of levels without choice."""
     python, path = options.python, datasets.several(options.python, options.rows)
-    output = ("-q", "-o", str(harness.FOLDER / "several.json"))
     levels = ("--method", "exact", "--uncertainty-bins", "7", "--folds", "0")
     for name, more in (("auto", ()), ("7 levels, no folds", levels)):
         yield compare(
@@ -28,7 +26,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
                 calibkit(
                     python,
                     *("boundary", path, "--precision", PRECISION, "--uncertainty", columns),
-                    *(*more, *output),
+                    *(*more, *to("several.json")),
                 )
                 for columns in ("uncertainty,spread,age", "uncertainty")
             ),

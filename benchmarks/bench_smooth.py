@@ -6,15 +6,13 @@ relplot runs in the environment of this script.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
-from pathlib import Path
+from typing import Any
 
 import datasets
 import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 3
 
@@ -24,9 +22,14 @@ FEW = 1_000
 
 def smooth(python: str, path: str) -> list[str]:
     """Return the command that computes the error, without an interval as relplot."""
-    output = str(harness.FOLDER / "smooth.json")
-    more = ("--metrics", "smooth_ece", "--no-intervals", "-q", "-o", output)
+    more = ("--metrics", "smooth_ece", "--no-intervals", *to("smooth.json"))
     return calibkit(python, "evaluate", path, *more)
+
+
+def apart(metrics: Any, theirs: Any) -> dict[str, float]:
+    """Return how far the two errors are from each other."""
+    found = metrics["metrics"]["score"]["all"]["smooth_ece"]
+    return {"apart": found - theirs["smooth_ece"]}
 
 
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
@@ -35,18 +38,15 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     few = datasets.distinct(python, FEW)
     for rows in (options.rows // 10, options.rows):
         path = datasets.distinct(python, rows)
-        ours = smooth(python, path)
-        pair = compare(
+        yield compare(
             f"{million(rows)}, relplot",
-            ours,
+            smooth(python, path),
             peer_script(sys.executable, "relplot_smooth.py", path, output),
             rounds=options.rounds,
             starts=(
                 smooth(python, few),
                 peer_script(sys.executable, "relplot_smooth.py", few, output),
             ),
+            judge=apart,
             kind="smooth",
         )
-        found, known = (json.loads(Path(file).read_text("utf-8")) for file in (ours[-1], output))
-        apart = found["metrics"]["score"]["all"]["smooth_ece"] - known["smooth_ece"]
-        yield replace(pair, facts=pair.facts | {"apart": apart})

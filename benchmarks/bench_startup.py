@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import harness
-from harness import Pair, calibkit, compare
+from harness import Pair, calibkit, compare, to
 
 ROUNDS = 9
 
@@ -22,12 +22,12 @@ HELP, RUN = 0.3, 1.0
 #: Commands that are started cold as well, and how often they are started warm.
 WARM = 2
 
+SAMPLE = str(harness.ROOT / "sample_data" / "calib.parquet")
+
 
 def boundary_on_sample(python: str) -> list[str]:
     """Return the small run."""
-    sample = str(harness.ROOT / "sample_data" / "calib.parquet")
-    output = str(harness.FOLDER / "boundary.json")
-    return calibkit(python, "boundary", sample, "--precision", "0.7", "-q", "-o", output)
+    return calibkit(python, "boundary", SAMPLE, "--precision", "0.7", *to("boundary.json"))
 
 
 def starts(options: argparse.Namespace) -> Iterator[Pair]:
@@ -43,18 +43,13 @@ def starts(options: argparse.Namespace) -> Iterator[Pair]:
 
 def small_runs(python: str) -> dict[str, list[str]]:
     """Return a small run of each command that computes."""
-    sample = str(harness.ROOT / "sample_data" / "calib.parquet")
-
-    def to(name: str) -> tuple[str, str, str]:
-        return "-q", "-o", str(harness.FOLDER / name)
-
     model = str(harness.FOLDER / "small-platt.json")
-    platt = ("calibrate", sample, "--method", "platt", *to("small-platt.json"))
+    platt = ("calibrate", SAMPLE, "--method", "platt", *to("small-platt.json"))
     return {
         "boundary": boundary_on_sample(python),
         "calibrate": calibkit(python, *platt),
-        "apply": calibkit(python, "apply", model, sample, *to("small.parquet")),
-        "evaluate": calibkit(python, "evaluate", sample, *to("small-metrics.json")),
+        "apply": calibkit(python, "apply", model, SAMPLE, *to("small.parquet")),
+        "evaluate": calibkit(python, "evaluate", SAMPLE, *to("small-metrics.json")),
     }
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import datasets
 import harness
-from harness import Pair, calibkit, compare, million, peer_script
+from harness import Pair, calibkit, compare, million, peer_script, to
 
 ROUNDS = 5
 
@@ -22,16 +22,15 @@ LIMIT = 1.5
 def pairs(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure at a tenth of the rows and at all, each less start-up."""
     start = datasets.members(options.python, 100)
+
+    def ours(file: str) -> list[str]:
+        return calibkit(options.python, "vad", file, *to("vad.json"))
+
+    def peer(file: str) -> list[str]:
+        return peer_script(options.python, "polars_covariances.py", file)
+
     for rows in (options.rows // 10, options.rows):
         path = datasets.members(options.python, rows)
-        output = str(harness.FOLDER / "vad.json")
-
-        def ours(file: str, output: str = output) -> list[str]:
-            return calibkit(options.python, "vad", file, "-q", "-o", output)
-
-        def peer(file: str) -> list[str]:
-            return peer_script(options.python, "polars_covariances.py", file)
-
         yield compare(
             f"{million(rows)}, 3 members",
             ours(path),

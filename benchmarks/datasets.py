@@ -8,28 +8,28 @@ tally of distinct scores.
 numbers, so that many rows share one.
 
 *several*: the same with two more uncertainties, a rough copy of the first and one that says nothing.
-
-    python benchmarks/datasets.py KIND ROWS FILE     write the file *distinct* or *several*
 """
 
 from __future__ import annotations
 
-import sys
+from pathlib import Path
 
 from harness import calibkit, made
 
-BLOCK = 1_000_000
+DRAWS = Path(__file__).with_name("draws.py")
 COLUMNS = "score,uncertainty,label"
+#: Features of a file of scores, classes of one of histograms.
+FEATURES, CLASSES = 20, 10
 
 
 def distinct(python: str, rows: int) -> str:
     """Return a file of scores that are nearly all distinct."""
-    return made(f"distinct-{rows}.parquet", [python, __file__, "distinct", str(rows)])
+    return drawn(python, f"distinct-{rows}.parquet", "distinct", rows)
 
 
 def several(python: str, rows: int) -> str:
     """Return the file *distinct* with the columns ``spread`` and ``age`` beside its uncertainty."""
-    return made(f"several-{rows}.parquet", [python, __file__, "several", str(rows)])
+    return drawn(python, f"several-{rows}.parquet", "several", rows)
 
 
 def counts(python: str, rows: int) -> str:
@@ -46,29 +46,18 @@ def members(python: str, rows: int) -> str:
     return made(f"members-{rows}.parquet", command)
 
 
-def _write(kind: str, rows: int, path: str) -> None:
-    import numpy as np
-    import polars as pl
-
-    score, uncertainty = np.empty(rows, np.float32), np.empty(rows, np.float32)
-    label = np.empty(rows, np.int8)
-    for block, start in enumerate(range(0, rows, BLOCK)):
-        size = min(BLOCK, rows - start)
-        random = np.random.default_rng([1, block])
-        own = slice(start, start + size)
-        truth = random.beta(0.5, 1.5, size)
-        noise = random.gamma(2.0, 0.5, size)
-        logit = np.log(truth) - np.log1p(-truth) + noise * random.standard_normal(size)
-        score[own] = 1.0 / (1.0 + np.exp(-logit))
-        uncertainty[own] = noise
-        label[own] = random.random(size) < truth
-    frame = pl.DataFrame({"score": score, "uncertainty": uncertainty, "label": label})
-    if kind == "several":
-        random = np.random.default_rng(2)
-        rough = uncertainty * np.exp(0.5 * random.standard_normal(rows, np.float32))
-        frame = frame.with_columns(spread=rough, age=random.random(rows, np.float32))
-    frame.write_parquet(path)
+def features(python: str, rows: int) -> str:
+    """Return a file of scores with features."""
+    return drawn(python, f"features-{rows}.parquet", "features", rows)
 
 
-if __name__ == "__main__":
-    _write(sys.argv[1], int(sys.argv[2]), sys.argv[3])
+def histograms(python: str, rows: int, width: int, classes: int = CLASSES) -> str:
+    """Return a file of class probabilities, votes and features that say how far raters agree."""
+    more = "" if classes == CLASSES else f"-{classes}"
+    name = f"histograms-{rows}-{width}{more}.parquet"
+    return drawn(python, name, "histograms", rows, width, classes)
+
+
+def drawn(python: str, name: str, kind: str, *numbers: int) -> str:
+    """Return a file of a kind of rows of `draws.py`."""
+    return made(name, [python, str(DRAWS), kind, *map(str, numbers)])

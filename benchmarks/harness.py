@@ -197,6 +197,11 @@ def made(name: str, command: Sequence[str]) -> str:
     return str(path)
 
 
+def repeated(command: Sequence[str], rounds: int) -> list[Run]:
+    """Run a command once to warm up, and return the runs after that."""
+    return [run(command) for _ in range(rounds + 1)][1:]
+
+
 def answer(command: Sequence[str]) -> Any:
     """Run a script that prints JSON, and return what it printed."""
     environment = {**os.environ, "PYTHONPATH": FLOORS}
@@ -214,9 +219,14 @@ def compare(
     memory_limit: float | None = None,
     starts: tuple[Sequence[str], Sequence[str]] | None = None,
     floor: Sequence[str] | None = None,
+    judge: Callable[[Any, Any], dict[str, Any]] | None = None,
     **facts: Any,
 ) -> Pair:
-    """Run all commands once to warm up, then in turn; `starts` are both sides without data."""
+    """Run all commands once to warm up, then in turn; `starts` are both sides without data.
+
+    What `judge` says of the JSON that the last runs wrote, to the files that both commands name at
+    their ends, joins the facts.
+    """
     watch = Watch()
     # The two that are compared come last: what they wrote stays, for whoever looks at the results.
     commands = {} if starts is None else {"start_ours": starts[0], "start_peer": starts[1]}
@@ -230,6 +240,8 @@ def compare(
             if turn:
                 found[side].append(measured)
     load = watch.others()
+    if judge is not None:
+        facts |= judge(*(json.loads(Path(side[-1]).read_bytes()) for side in (ours, peer)))
     pair = Pair(name=name, limit=limit, memory_limit=memory_limit, load=load, facts=facts, **found)
     print(line(pair), flush=True)
     return pair
@@ -254,6 +266,11 @@ def million(rows: int) -> str:
 def calibkit(python: str, *arguments: str) -> list[str]:
     """Return the command line of a calibkit command, as it is installed beside an interpreter."""
     return [str(Path(python).with_name("calibkit")), *arguments]
+
+
+def to(name: str) -> tuple[str, str, str]:
+    """Return the options of a command that writes one file of the benchmarks and prints nothing."""
+    return "-q", "-o", str(FOLDER / name)
 
 
 def peer_script(python: str, name: str, *arguments: str) -> list[str]:

@@ -6,8 +6,8 @@ import statistics
 from fractions import Fraction
 from typing import Any
 
-from harness import Run, million, peak_of, wall_of
-from page_text import verdict
+from harness import million, peak_of, wall_of
+from page_text import runs_of, verdict
 from pages import bullets, table
 
 #: Seconds the paper reports for EW-DPMT on a grid of this size, and the kernel time aimed at.
@@ -110,6 +110,6 @@ def growth_section(found: dict[str, Any]) -> str:
 
 def growth_cell(runs: list[dict[str, float]]) -> str:
     """Return the median of wall time and of peak memory."""
-    some = [Run(**run) for run in runs]
+    some = runs_of(runs)
     wall, peak = (statistics.median(map(of, some)) for of in (wall_of, peak_of))
     return f"{wall:.2f} s, {peak / 1e6:.0f} MB"

@@ -6,9 +6,9 @@ import statistics
 from typing import Any
 
 from bench_boundary import LARGE
-from harness import Pair, Run, cpu_of, peak_of, wall_of
+from harness import Pair, cpu_of, peak_of, wall_of
 from page_reasons import reasons
-from page_text import median, seconds, shown, verdict
+from page_text import median, ratios, runs_of, seconds, shown, verdict
 from pages import bullets, paragraph, table
 
 SORT = """## A boundary against sorting the rows
@@ -85,7 +85,7 @@ def cold_table(cold: list[dict[str, Any]]) -> str:
     """Return what commands take on the sample data at first, and from then on."""
     rows = []
     for one in cold:
-        first, warm = Run(**one["cold"]), [Run(**run) for run in one["warm"]]
+        (first,), warm = runs_of([one["cold"]]), runs_of(one["warm"])
         rows.append(
             [
                 *(f"`calibkit {one['name']}`", f"{first.wall:.1f} s", f"{first.cpu:.1f} s"),
@@ -104,25 +104,15 @@ def bare(pair: Pair) -> str:
 
 def sort_section(pairs: list[Pair]) -> str:
     """Return the section about boundaries and sorting."""
-    header = ["", "calibkit / polars", "wall", "aim", "", "processors", "net of start-up", "memory"]
-    rows = []
-    for pair in pairs:
-        wall = pair.ratio(wall_of)
-        assert pair.limit is not None
-        rows.append(
-            [
-                *(pair.name, seconds(pair, wall_of), shown(wall), f"{pair.limit:g}"),
-                *(verdict(wall.median, pair.limit), shown(pair.ratio(cpu_of))),
-                *(bare(pair), shown(pair.ratio(peak_of))),
-            ]
-        )
     remarks = [bullets(sort_remark(pair)) for pair in pairs]
     if not any(pair.limit == LARGE for pair in pairs):
         remarks.append(
             bullets("50 million rows were not measured: `make bench LARGE=1` does that.")
         )
     remarks += reasons(pairs)
-    return "\n\n".join([SORT, table(header, rows), "\n".join(remarks)])
+    return "\n\n".join(
+        [SORT, ratios(pairs, "polars", **{"net of start-up": bare}), "\n".join(remarks)]
+    )
 
 
 def sort_remark(pair: Pair) -> str:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from harness import Pair, Spread
-from pages import bullets
+from harness import RESULTS, ROOT, Pair, Run, Spread, cpu_of, peak_of, wall_of
+from pages import bullets, table
+
+
+def read(names: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return the results by name, as far as there are any."""
+    paths = {name: RESULTS / f"{name}.json" for name in names}
+    return {name: json.loads(path.read_bytes()) for name, path in paths.items() if path.is_file()}
+
+
+def are_alike(found: dict[str, dict[str, Any]]) -> bool:
+    """Return whether results come from the same machine and sources."""
+    first, *others = (one["machine"] for one in found.values())
+    return all(machine == first for machine in others)
+
+
+def pairs_of(found: dict[str, Any]) -> list[Pair]:
+    """Return the pairs of a benchmark."""
+    return [Pair.from_dict(pair) for pair in found["pairs"]]
+
+
+def runs_of(some: Iterable[dict[str, Any]]) -> list[Run]:
+    """Return runs that `dataclasses.asdict` took apart."""
+    return [Run(**one) for one in some]
+
+
+def write(name: str, *sections: str) -> None:
+    """Write a page of evidence that is nothing but its sections."""
+    page = ROOT / "docs" / "evidence" / f"{name}.md"
+    page.write_text("\n\n".join(sections) + "\n", encoding="utf-8")
+    print(f"{page.relative_to(ROOT)} written.")
 
 
 def shown(ratio: Spread) -> str:
@@ -23,6 +53,28 @@ def median(pair: Pair, side: str, of: Any) -> float:
 def seconds(pair: Pair, of: Any) -> str:
     """Return the medians of both sides."""
     return f"{median(pair, 'ours', of):.2f} s / {median(pair, 'peer', of):.2f} s"
+
+
+def aim(pair: Pair) -> tuple[str, str]:
+    """Return the ratio of wall times that was aimed at and whether it was met; empty without one."""
+    if pair.limit is None:
+        return "", ""
+    return f"{pair.limit:.3g}", verdict(pair.ratio(wall_of).median, pair.limit)
+
+
+def ratios(pairs: Iterable[Pair], other: str, **columns: Callable[[Pair], str]) -> str:
+    """Return the table of ratios to another program; `columns` come before that of memory."""
+    header = ["", f"calibkit / {other}", "wall", "aim", "", "processors", *columns, "memory"]
+    rows = [
+        [
+            *(pair.name, seconds(pair, wall_of), shown(pair.ratio(wall_of)), *aim(pair)),
+            shown(pair.ratio(cpu_of)),
+            *(column(pair) for column in columns.values()),
+            shown(pair.ratio(peak_of)),
+        ]
+        for pair in pairs
+    ]
+    return table(header, rows)
 
 
 def verdict(value: float, limit: float) -> str:

@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import harness
-from harness import Run, calibkit, made, run
+from datasets import drawn
+from harness import Run, calibkit, run
 from pages import fill, paragraph, table
 
 DATA = harness.FOLDER / "cluster"
@@ -35,7 +36,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "vad": ("vad", "--members", "score,other"),
 }
 FITS = {"hetcal boosted": ("hetcal", "--features", "feature_*", "--partition", "boosted")}
-FEATURES = 11
 
 #: Starts workers, says where their scheduler is, and ends them with its input.
 CLUSTER = f"""
@@ -60,53 +60,11 @@ cells does not grow further. *At most*: as if no state were merged where it was 
 at a time."""
 
 
-def make(rows: int, place: int, path: Path, features: bool) -> None:
-    """Write random rows."""
-    import polars as pl
-
-    columns = with_features if features else with_two_scores
-    pl.DataFrame(columns(rows, place)).write_parquet(path, row_group_size=1 << 18)
-
-
-def with_two_scores(rows: int, place: int) -> dict[str, object]:
-    """Return two scores with their uncertainty, nearly all distinct."""
-    import numpy as np
-
-    random = np.random.default_rng([7, place, rows])
-    logit = random.normal(-1.0, 2.0, rows)
-    score = 1 / (1 + np.exp(-logit))
-    return {
-        "score": score.astype(np.float32),
-        "other": (1 / (1 + np.exp(-logit - random.normal(0, 0.3, rows)))).astype(np.float32),
-        "uncertainty": random.gamma(2.0, 0.5, rows).astype(np.float32),
-        "label": (random.random(rows) < score).astype(np.int8),
-    }
-
-
-def with_features(rows: int, place: int) -> dict[str, object]:
-    """Return a score with features that say where it is wrong."""
-    import numpy as np
-
-    random = np.random.default_rng([rows, place])
-    score, kind = random.normal(-1.0, 1.5, rows), random.integers(0, 4, rows)
-    features = random.normal(size=(FEATURES - 1, rows)).round(3)
-    features[1] = random.integers(0, 50, rows)
-    slope = np.where(features[0] > 0.4, 0.5, 1.1) + 0.1 * kind
-    chance = 1.0 / (1.0 + np.exp(0.02 * features[1] - slope * score - 0.1 * features[2]))
-    return {
-        "score": 1.0 / (1.0 + np.exp(-score)),
-        "label": (random.random(rows) < chance).astype(np.uint8),
-        **{f"feature_{place}": values for place, values in enumerate(features)},
-        "feature_kind": np.array(["north", "east", "south", "west"])[kind],
-    }
-
-
 def files(options: argparse.Namespace, name: str, rows: int, count: int) -> list[str]:
     """Return files of a command's rows, made once; a file that is there is whole."""
-    folder, wide = ("features", ["--wide"]) if name in FITS else ("scores", [])
-    words = [options.python, __file__, *wide, "--rows", str(rows)]
+    folder, kind = ("features", "kinds") if name in FITS else ("scores", "two_scores")
     return [
-        made(f"cluster/{folder}/{rows}/{place}.parquet", [*words, "--place", str(place), "--make"])
+        drawn(options.python, f"cluster/{folder}/{rows}/{place}.parquet", kind, rows, place)
         for place in range(count)
     ]
 
@@ -209,18 +167,12 @@ def read_options() -> argparse.Namespace:
         "--large", type=int, default=SHARD_ROWS, help="rows that states are measured on"
     )
     parser.add_argument("--rounds", type=int, default=3, help="of each command on each side")
-    parser.add_argument("--place", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--wide", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     """Run all commands here and on a cluster, and write the page."""
     options = read_options()
-    if options.make:
-        make(options.rows, options.place, options.make, options.wide)
-        return
     DATA.mkdir(parents=True, exist_ok=True)
     load = os.getloadavg()[0]
     if hasattr(os, "sched_setaffinity"):  # processes that are started inherit it

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+from datasets import drawn
 from harness import MILLION, Run, calibkit, run
 from pages import FOLDER as PAGES
 from pages import fill, paragraph, table
@@ -55,34 +56,19 @@ rows, which is why a small budget may be the faster one."""
 Found = dict[tuple[str, int], tuple[Run, Any]]
 
 
-def make(rows: int, folder: Path) -> None:
-    """Write shards of a million rows."""
-    import numpy as np
-    import polars as pl
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for place in range(rows // MILLION):
-        random = np.random.default_rng([11, place])
-        score, spread = random.beta(0.3, 3.0, MILLION), random.gamma(2.0, 1.0, MILLION)
-        truth = np.clip(score * (1.3 - 0.2 * spread), 0.0, 1.0)
-        noise = np.exp(random.normal(0.0, 0.3, MILLION))
-        frame = pl.DataFrame(
-            {
-                "score": score,
-                "other": score * noise / (1 - score + score * noise),
-                "uncertainty": spread,
-                "label": (random.random(MILLION) < truth).astype(np.uint8),
-            }
-        )
-        frame.write_parquet(folder / f"{place:04}.parquet")
+def shards(python: str, rows: int) -> list[str]:
+    """Return files of a million rows each, made once."""
+    return [
+        drawn(python, f"streaming/{place:04}.parquet", "shard", place)
+        for place in range(rows // MILLION)
+    ]
 
 
 def measured(options: argparse.Namespace, rows: int, memory: str, name: str) -> tuple[Run, Any]:
     """Run a command on the first shards, and return what it took and what it wrote."""
     command, out = name.partition(" ")[0], DATA / "out.json"
-    shards = [str(DATA / f"{place:04}.parquet") for place in range(rows // MILLION)]
-    budget = ("--memory", memory, "-q", "-o", str(out))
-    found = run(calibkit(options.python, command, *shards, *COMMANDS[name], *budget))
+    inputs, budget = shards(options.python, rows), ("--memory", memory, "-q", "-o", str(out))
+    found = run(calibkit(options.python, command, *inputs, *COMMANDS[name], *budget))
     print(f"{name}, {rows:,} rows, {memory}: {found}", file=sys.stderr, flush=True)
     return found, json.loads(out.read_text())
 
@@ -175,7 +161,6 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--memory", default="1900MB")
     parser.add_argument("--small", default="1GB")
     parser.add_argument("--rounds", type=int, default=3, help="of the runs with two budgets")
-    parser.add_argument("--make", type=int)
     parser.add_argument("--keep", action="store_true", help="leave the shards for another run")
     return parser.parse_args()
 
@@ -183,13 +168,8 @@ def read_options() -> argparse.Namespace:
 def main() -> None:
     """Make the shards, run the commands, write the page and its picture."""
     options = read_options()
-    if options.make:
-        make(options.make, DATA)
-        return
     begun, load = time.monotonic(), os.getloadavg()[0]
-    needed = max(*options.rows, *options.fitting)
-    if not (DATA / f"{needed // MILLION - 1:04}.parquet").is_file():
-        run([options.python, __file__, "--make", str(needed)])
+    shards(options.python, max(*options.rows, *options.fitting))
     for name in COMMANDS:  # kernels are compiled before anything is measured
         measured(options, MILLION, "1MB", name)
     found = {(name, rows): measured(options, rows, options.memory, name)

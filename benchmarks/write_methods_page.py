@@ -7,16 +7,22 @@ What was not measured is left out, and said to be.
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from harness import QUIET_LOAD, RESULTS, ROOT, Pair, Run, Spread, cpu_of, peak_of, wall_of
+from harness import QUIET_LOAD, Pair, Spread, cpu_of, peak_of, wall_of
 from page_reasons import reasons
-from page_text import disturbance, environment, seconds, shown, verdict
-from pages import bullets, paragraph, table
-
-PAGE = ROOT / "docs" / "evidence" / "methods_speed.md"
+from page_text import (
+    are_alike,
+    disturbance,
+    environment,
+    pairs_of,
+    ratios,
+    read,
+    runs_of,
+    write,
+)
+from pages import bullets, paragraph
 
 HEAD = """# Speed of the other methods
 
@@ -65,19 +71,8 @@ SECTIONS = {
 def section(name: str, found: dict[str, Any]) -> str:
     """Return the section of one benchmark."""
     title, text = SECTIONS[name]
-    pairs = [Pair.from_dict(pair) for pair in found["pairs"]]
-    header = ["", "calibkit / other", "wall", "aim", "", "processors", "memory"]
-    rows = []
-    for pair in pairs:
-        wall = pair.ratio(wall_of)
-        aim = [f"{pair.limit:.3g}", verdict(wall.median, pair.limit)] if pair.limit else ["", ""]
-        rows.append(
-            [
-                *(pair.name, seconds(pair, wall_of), shown(wall), *aim),
-                *(shown(pair.ratio(cpu_of)), shown(pair.ratio(peak_of))),
-            ]
-        )
-    parts = [f"## {title}", paragraph(text), table(header, rows)]
+    pairs = pairs_of(found)
+    parts = [f"## {title}", paragraph(text), ratios(pairs, "other")]
     about = [line for pair in pairs if (line := without_start(pair))]
     about += [evaluation(one) for one in found.get("evaluation", [])]
     items = [*map(bullets, about), *reasons(pairs)]
@@ -96,7 +91,7 @@ def without_start(pair: Pair) -> str:
 
 def evaluation(one: dict[str, Any]) -> str:
     """Return what metrics of label histograms take."""
-    runs = [Run(**run) for run in one["runs"]]
+    runs = runs_of(one["runs"])
     wall, peak = (Spread.of([of(run) for run in runs]) for of in (wall_of, peak_of))
     return (
         f"All metrics of label histograms, {one['name']}: {wall.median:.1f} s "
@@ -104,29 +99,19 @@ def evaluation(one: dict[str, Any]) -> str:
     )
 
 
-def page() -> str:
-    """Return the whole page."""
-    parts, missing, loads, machines = [], [], [], []
-    for name in SECTIONS:
-        path = RESULTS / f"{name}.json"
-        if not path.is_file():
-            missing.append(name)
-            continue
-        found = json.loads(path.read_text(encoding="utf-8"))
-        loads += [pair["load"] for pair in found["pairs"]]
-        machines.append(found["machine"])
-        parts.append(section(name, found))
-    if not parts or any(machine != machines[0] for machine in machines):
+def main() -> None:
+    """Write the whole page."""
+    found = read(SECTIONS)
+    if not found or not are_alike(found):
         sys.exit("no results, or of different machines or sources: run `make bench-methods` again.")
-    remarks = environment(machines[0], "The others") + disturbance(loads, QUIET_LOAD)
+    loads = [pair["load"] for one in found.values() for pair in one["pairs"]]
+    machine = next(iter(found.values()))["machine"]
+    remarks = environment(machine, "The others") + disturbance(loads, QUIET_LOAD)
+    missing = [name for name in SECTIONS if name not in found]
     if missing:
         remarks.append(bullets(f"Not measured on this machine: {', '.join(missing)}."))
-    return "\n\n".join([HEAD, "\n".join(remarks), *parts]) + "\n"
-
-
-def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} written.")
+    parts = (section(name, one) for name, one in found.items())
+    write("methods_speed", HEAD, "\n".join(remarks), *parts)
 
 
 if __name__ == "__main__":

@@ -7,16 +7,14 @@ The numbers, and whether each aim was met, come from the results; nothing is typ
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
-from harness import QUIET_LOAD, RESULTS, ROOT, Pair
+from harness import QUIET_LOAD
 from page_inside import grid_section, growth_section, profile_section
 from page_pairs import evaluate_section, mist_section, sort_section, startup_section
-from page_text import disturbance, environment
+from page_text import are_alike, disturbance, environment, pairs_of, read, write
 
-PAGE = ROOT / "docs" / "evidence" / "benchmarks.md"
 PAIRED = ("startup", "boundary", "mist", "evaluate")
 NEEDED = (*PAIRED, "grid", "growth", "profile")
 
@@ -31,16 +29,13 @@ a user waits. Processor time is that of all threads and suffers less where other
 machine. Whether an aim is met is judged by the median of the wall time."""
 
 
-def read() -> dict[str, dict[str, Any]]:
+def results() -> dict[str, dict[str, Any]]:
     """Return the results by name; all must come from the same machine and sources."""
-    missing = [name for name in NEEDED if not (RESULTS / f"{name}.json").is_file()]
+    found = read(NEEDED)
+    missing = [name for name in NEEDED if name not in found]
     if missing:
         sys.exit(f"no results of {', '.join(missing)}: run `make bench`.")
-    found = {
-        name: json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8")) for name in NEEDED
-    }
-    machines = [one["machine"] for one in found.values()]
-    if any(machine != machines[0] for machine in machines):
+    if not are_alike(found):
         sys.exit("the results are of different machines or sources: run `make bench` again.")
     return found
 
@@ -53,12 +48,13 @@ def machine_lines(found: dict[str, dict[str, Any]]) -> str:
     return "\n".join(about + disturbance(loads, QUIET_LOAD))
 
 
-def page() -> str:
-    """Return the whole page."""
-    found = read()
-    pairs = {name: [Pair.from_dict(pair) for pair in found[name]["pairs"]] for name in PAIRED}
+def main() -> None:
+    """Write the whole page."""
+    found = results()
+    pairs = {name: pairs_of(found[name]) for name in PAIRED}
     start, *sorts = pairs["boundary"]
-    sections = [
+    write(
+        "benchmarks",
         HEAD,
         machine_lines(found),
         sort_section(sorts),
@@ -68,13 +64,7 @@ def page() -> str:
         grid_section(found["grid"]),
         growth_section(found["growth"]),
         profile_section(found["profile"]),
-    ]
-    return "\n\n".join(sections) + "\n"
-
-
-def main() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
-    print(f"{PAGE.relative_to(ROOT)} written.")
+    )
 
 
 if __name__ == "__main__":
