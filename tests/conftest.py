@@ -44,8 +44,8 @@ settings.load_profile("calibkit")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """Return how many processes ``-n auto`` is: one more than processors where tests wait."""
-    return thread_count(None) + (not INTERPRETED)
+    """Return how many processes ``-n auto`` is: one more than processors took longer."""
+    return thread_count(None)
 
 
 def pytest_collection(session: pytest.Session) -> None:

@@ -11,7 +11,7 @@ from tests.conftest import ROOT
 
 #: The page that people read first, and those that take a second or three; all others take a minute and
 #: a half, in ``make test-more``.
-QUICK = ("bin", "cluster", "diff", "gate", "show")
+QUICK = ("bin", "gate", "show")
 PAGES = [
     ROOT / "README.md",
     *(

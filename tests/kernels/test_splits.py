@@ -96,6 +96,7 @@ def test_hypergeometric_of_large_numbers(good: int, bad: int, sample: int) -> No
     assert stats.kstest(away, "norm").pvalue > UNLIKELY
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("good", "bad", "sample"), [(1_000, 3_000, 700), (60_000, 90_000, 40_000), (40, 7_000, 900)]
 )
