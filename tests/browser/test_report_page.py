@@ -58,7 +58,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.few(4)
-@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "scheme", "width"),
     [
