@@ -77,6 +77,9 @@ INTERPRETED = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 #: Where kernels are kept that this process compiles.
 FOLDER = None if INTERPRETED else cache_folder()
 
+#: More numbers than Python ever gives a kernel.
+NEVER = sys.maxsize
+
 #: Counts the kernels that this process had to compile.
 _COUNT = itertools.count()
 _PREPARING = RLock()
@@ -108,7 +111,7 @@ def kernel(function: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
     return interpreted
 
 
-def brief(numbers: int = sys.maxsize) -> Callable[[Callable[[*Ts], R]], Callable[[*Ts], R]]:
+def brief(numbers: int = NEVER) -> Callable[[Callable[[*Ts], R]], Callable[[*Ts], R]]:
     """Return what compiles a kernel over few numbers for others to call; Python runs it as it is.
 
     Compiling takes longer than most of its runs.  Python takes what is compiled where that is kept from
@@ -222,7 +225,7 @@ class Brief(Kernel[*Ts, R]):
 
     def __call__(self, *args: *Ts) -> R:
         """Run the kernel."""
-        if self.left == self.numbers and self.kept(tuple(map(type_name, args))):
+        if self.left == self.numbers < NEVER and self.kept(tuple(map(type_name, args))):
             self.left = 0
         self.left -= max((one.size for one in args if isinstance(one, np.ndarray)), default=1)
         if self.left < 0:
