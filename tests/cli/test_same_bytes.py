@@ -130,6 +130,7 @@ def test_validate_says_the_same(kept: tuple[Path, dict[str, list[Any]]]) -> None
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.more
 def test_interpreted_kernels_give_the_same_bytes(tmp_path: Path) -> None:
     """The interpreter takes long for what compiled kernels do at once: the fits share a process."""
     frame = rows(80)

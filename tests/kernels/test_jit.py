@@ -194,6 +194,7 @@ for kind in {kinds}:
 
 
 @compiled_only
+@pytest.mark.more
 def test_what_was_compiled_is_run_without_numba_and_goes_with_what_is_compiled(
     tmp_path: Path,
 ) -> None:
