@@ -25,7 +25,8 @@ FITS = {
     ),
     "vad": ("vad", "calibrated", "--members calibrated,score_* --replicates bootstrap"),
     "tree": ("hetcal", "rows", "--features x --max-depth 1 --min-leaf 20"),
-    "alpha": ("alpha-cal", "rows"),
+    "alpha": ("alpha-cal", "rows", "--features x"),
+    "by": ("calibrate", "rows", "--by g --method platt"),
     "block": ("boundary", "calibrated", "--score calibrated --precision 0.8 --method exact"),
     "review": ("boundary", "calibrated", "--score calibrated --recall 0.8 --method st"),
     "raw": ("boundary", "rows", "--precision 0.7 --by g --method exact"),
@@ -47,6 +48,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if name in ("cal", "platt"):
             kept = {"cal": "calibrated", "platt": "other"}[name]
             make(folder / f"{kept}.parquet", "apply", model, folder / "rows.parquet")
+    rows, more = folder / "rows.parquet", ("--members score_* --calibrator", folder / "by.json")
+    make(folder / "tandem.json", "vad", rows, *more, "--train-input", rows)
     return folder
 
 
@@ -112,6 +115,16 @@ def test_every_kind_in_one_bundle(bundle: Bundle, applied: Applied) -> None:
         assert applied(f"{name}.json", "rows", "--keep id")[:, 1].equals(found[column])
     shrunk = applied("vad.json", "calibrated", "--keep id")
     assert shrunk["calibrated"].equals(found["shrunk"])
+
+
+def test_a_bundle_reads_what_its_parts_read_of_the_input(bundle: Bundle) -> None:
+    for parts, wanted in (
+        ({"raters": "alpha"}, {"probs": "prob_*", "feature": "x"}),
+        ({"hetero": "tree"}, {"score": "score", "feature": "x"}),
+        ({"shrunk": "tandem"}, {"score": "score_0", "by": "g"}),
+    ):
+        columns = json.loads(bundle(**parts).read_bytes())["columns"]
+        assert {role: column["name"] for role, column in columns.items()} == wanted
 
 
 def test_missing_values_are_null_in_all_columns(

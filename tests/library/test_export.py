@@ -328,15 +328,16 @@ def test_the_line_between_knots_is_written_once(language: str) -> None:
     assert export_model(model, language).count(" * ") == 1
 
 
+@pytest.mark.parametrize("scale", ["probability", "logit"])
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_hundreds_of_classes_are_a_program_of_their_size(language: str) -> None:
+def test_hundreds_of_classes_are_a_program_of_their_size(language: str, scale: str) -> None:
     """Once each class was a stage of its own and asked whether all were there: text grew by squares."""
     sizes, random = [], np.random.default_rng(1)
     for count in (40, 100, 200):
         names = [f"c{k}" for k in range(count)]
         weights, intercept = random.uniform(0.5, 2.0, count), random.normal(size=count)
         linear: Any = {"weights": weights.tolist(), "intercept": intercept.tolist()}
-        columns = {"probs": Column("prob_*", "float64", "probability")}
+        columns = {"probs": Column("prob_*", "float64", scale)}
         named = calibrator("vector", classes=names, **linear)
         model = msgspec.structs.replace(named, version=2, columns=columns)
         sizes.append(len(export_model(model, language)))
