@@ -27,7 +27,7 @@ WHY = (
 )
 
 #: Ratios aimed at: without folds, with folds, five times the rows; and of peak memory.
-PLAIN, FOLDED, LARGE, MEMORY = 1.2, 1.7, 0.7, 1.2
+PLAIN, FOLDED, LARGE, MEMORY = 1.0, 1.7, 0.7, 0.9
 #: Those of what people run, all but the bound by default: time and memory.
 DEFAULT, DEFAULT_MEMORY = 2.5, 1.5
 

@@ -46,7 +46,7 @@ def pairs(options: argparse.Namespace) -> Iterator[Pair]:
         f"{what}, tree of depth 4",
         tree(path),
         leaves,
-        limit=0.2,
+        limit=0.15,
         starts=(tree(start), peer_script(sys.executable, "sklearn_leaves.py", start)),
         floor=harness.reading(python, path),
         why="five of calibkit's six trees cross-fit its maps, which scikit-learn's way leaves out; the "
@@ -74,7 +74,7 @@ def boosted(
             "lightgbm",
             options.rows,
             f"LightGBM, {TREES} trees",
-            3.0,
+            1.1,
             "lightgbm_trees.py",
             str(TREES),
         ),

@@ -24,7 +24,7 @@ ROWS, FEATURES = 100_000, 64
 FEW = 200
 
 #: How many times faster than scipy the whole fit should be.
-TIMES = 5.0
+TIMES = 2.5
 
 
 def fits(options: argparse.Namespace) -> Iterator[Pair]:

@@ -17,8 +17,10 @@ from harness import Pair, calibkit, compare, to
 
 ROUNDS = 9
 
-#: Seconds that the help and a small run may take.
-HELP, RUN = 0.3, 1.0
+#: Ratios to the import aimed at: of the help, the version, a small run and a model shown.
+HELP, VERSION, RUN, SHOW = 0.35, 0.05, 1.15, 0.35
+#: Seconds that the first boundary after an installation may take.
+FIRST = 6.0
 #: Commands that are started cold as well, and how often they are started warm.
 WARM = 2
 
@@ -33,12 +35,14 @@ def boundary_on_sample(python: str) -> list[str]:
 def starts(options: argparse.Namespace) -> Iterator[Pair]:
     """Measure the pairs."""
     python = options.python
-    for name, seconds, command in (
+    for name, limit, command in (
         ("`calibkit --help`", HELP, calibkit(python, "--help")),
+        ("`calibkit --version`", VERSION, calibkit(python, "--version")),
         ("`calibkit boundary` on the sample data", RUN, boundary_on_sample(python)),
+        ("`calibkit show` of that", SHOW, calibkit(python, "show", *to("boundary.json")[-1:])),
     ):
         peer = [python, "-c", "import polars, numba"]
-        yield compare(name, command, peer, rounds=options.rounds, seconds=seconds)
+        yield compare(name, command, peer, rounds=options.rounds, limit=limit)
 
 
 def small_runs(python: str) -> dict[str, list[str]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import version
+from importlib.machinery import PathFinder
+from pathlib import Path
 from typing import Annotated, NoReturn, cast
 
 import typer
@@ -273,11 +275,18 @@ def same_numbers() -> None:
     it in the hash of a row, its fold, and all that follows.
     """
     if platform.machine().lower() in ("x86_64", "amd64"):
-        before = version("numpy").startswith(("2.0.", "2.1.", "2.2.", "2.3."))
-        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", WIDE_BEFORE if before else WIDE)
+        os.environ.setdefault("NPY_DISABLE_CPU_FEATURES", WIDE_BEFORE if old_numpy() else WIDE)
         os.environ.setdefault("OPENBLAS_CORETYPE", PRODUCTS)
     # numpy would start a thread a processor, with 30 MB each, for matrix products; here they are small.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def old_numpy() -> bool:
+    """Whether numpy is older than 2.4, without importing it, or what reads the metadata of packages."""
+    numpy = PathFinder.find_spec("numpy")
+    assert numpy is not None and numpy.origin is not None  # which calibkit needs
+    said = Path(numpy.origin).with_name("version.py").read_text("utf-8")
+    return bool(re.search(r'^version = "2\.[0-3]\.', said, re.MULTILINE))
 
 
 def limit_of_addresses() -> int | None:

@@ -267,9 +267,13 @@ def test_processes_give_the_same_bytes(tmp_path: Path, command: Callable[..., An
 
 @pytest.mark.parametrize(("numpy", "name"), [("2.0.2", "AVX512_SKX"), ("2.4.1", "X86_V4")])
 def test_wide_instructions_are_off_by_the_name_that_numpy_has(
-    numpy: str, name: str, monkeypatch: pytest.MonkeyPatch
+    numpy: str, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(main, "version", lambda _: numpy)
+    package = tmp_path / "numpy"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "version.py").write_text(f'"""About."""\nversion = "{numpy}"\n')
+    monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(main.platform, "machine", lambda: "x86_64")
     monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
     main.same_numbers()
