@@ -185,7 +185,9 @@ def test_a_little_beyond_what_is_advised_all_bounds_are_certified(
 def test_other_rows_are_certified_by_what_is_assumed_of_them(
     given: str, assumed: Any, folder: Path, invoke: Invoke
 ) -> None:
-    done, model = certified(invoke, folder / "many.parquet", given, "--confidence 0.8")
+    rows = folder / "many.parquet"
+    done, model = certified(invoke, rows, given, "--confidence 0.8 --test", rows)
+    assert model["fit"]["test"] is not None
     assert model["fit"]["certificate"].get("assumes") == assumed
     assert ("It assumes: " in done.stderr) == (assumed is not None)
     name, bound = given.removeprefix("--").split()[:2]

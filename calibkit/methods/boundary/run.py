@@ -231,7 +231,8 @@ def read_test_rows(
         )
         dialect = Dialect(dtype=score.dtype or dtype)
     source = open_frame(options.test, "test", dialect=dialect)
-    others = list(_beside(dataclasses.replace(options, groups=None, time=None), source).values())
+    judged = dataclasses.replace(options, groups=None, max_group_rows=None, time=None)
+    others = list(_beside(judged, source).values())
     return read_score_rows(source, columns, others=others, uncertainty=not options.several)
 
 
