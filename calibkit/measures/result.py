@@ -141,8 +141,9 @@ def metric_of(bound: str) -> str:
 
 
 def alike(metrics: Metrics) -> list[list[str]]:
-    """Return the scores in groups that have the same metrics."""
+    """Return the scores in groups that have the same metrics, without those that have none."""
     groups: dict[tuple[str, ...], list[str]] = {}
     for score, slices in metrics.metrics.items():
-        groups.setdefault(tuple(slices.get("all", ())), []).append(score)
+        if any(slices.values()):
+            groups.setdefault(tuple(slices.get("all", ())), []).append(score)
     return list(groups.values())

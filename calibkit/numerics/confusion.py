@@ -151,7 +151,9 @@ class ConfusionMeasure(Struct, frozen=True, kw_only=True):
         """
         texts = text.split(",") if text else []
         if len(texts) != len(self.parameters):
-            wanted = f"{name}:{','.join(self.parameters)}" if self.parameters else name
+            wanted = name
+            if self.parameters:
+                wanted += f":{','.join(self.parameters)}, each of them a number"
             typed = f"{name}:{text}" if text else name
             raise UsageError(f"{option} {typed} is not of the form {wanted}.")
         values = tuple(

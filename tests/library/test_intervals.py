@@ -477,6 +477,7 @@ def test_latex_has_a_row_a_score_and_a_column_a_metric() -> None:
             },
             "b\\^": {"all": {"count": 7, "brier": -2.5e-9, "loss[3]": 1.0}},
             "other": {"all": {"auc": 1.0}},
+            "judged by nothing": {"all": {}},
         },
         intervals={"a_*": {"all": {"brier": Interval(-0.25, 0.5)}}},
     )
