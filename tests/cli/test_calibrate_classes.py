@@ -29,7 +29,7 @@ def frame() -> pl.DataFrame:
     generator, names = np.random.default_rng(3), ("cat", "dog", "fox")
     truth = generator.dirichlet(np.ones(3), 500)
     stretched = softmax(2 * logits_of(truth) + [0.3, 0.0, -0.3])
-    counts = generator.multinomial(4, truth)
+    counts = generator.multinomial(generator.integers(1, 8, 500), truth)
     label = [names[generator.choice(3, p=p)] for p in truth]
     columns = {f"prob_{name}": stretched[:, k] for k, name in enumerate(names)}
     columns |= {f"count_{name}": counts[:, k] for k, name in enumerate(names)}
@@ -71,6 +71,10 @@ def test_maps_gain_and_are_applied(
         expected = softmax(mapped + model["intercept"])
     assert z == pytest.approx(expected)
     assert z.sum(axis=1) == pytest.approx(1.0)
+    given = frame.select("^count_.*$") if "counts" in votes else frame["label"].to_dummies()
+    squared = ((z[:, None] - np.eye(3)) ** 2).sum(axis=2)  # of each row and class voted for
+    mean = np.average(squared, weights=given.to_numpy())
+    assert model["fit"]["brier"] == pytest.approx(mean)
 
 
 def test_logits_are_mapped_as_they_are() -> None:

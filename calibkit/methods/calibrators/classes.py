@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from calibkit.arrays import Floats, UInt8s
+from calibkit.arrays import Floats, Numbers, UInt8s
 from calibkit.errors import UsageError
 from calibkit.files.sources import Source
 from calibkit.maps.class_rows import RaterOptions, softmax, used_roles
@@ -22,7 +22,6 @@ from calibkit.maps.logit_maps import (
 from calibkit.maps.methods import FOLDS, first_good, parts_of_many
 from calibkit.maps.model import CalibratorModel, Candidate, MapFit
 from calibkit.numerics.hashes import folds_of_keys
-from calibkit.numerics.votes import added_bin_sums, class_targets, losses
 from calibkit.options.calibrate import AUTO, CalibrateOptions
 from calibkit.runtime.memory import Memory
 from calibkit.summaries.row_states import RowState, sources_of
@@ -107,11 +106,16 @@ def _columns(options: CalibrateOptions) -> RaterOptions:
 
 
 def _squared_loss(rows: StoredRows, predict: Callable[[Floats], Floats]) -> float:
-    """Return the mean squared distance of a prediction from logits and a rater's vote."""
-    targets = (
-        class_targets(predict(rows.logits[block]), rows.counts[block]) for block in rows.blocks
-    )
-    return float(np.cumsum(losses(added_bin_sums(targets, len(rows.classes))).squared)[-1])
+    """Return the mean squared distance of a prediction from logits and a vote."""
+    of_blocks = (_squares(predict(rows.logits[own]), rows.counts[own]) for own in rows.blocks)
+    return sum(float(np.add.reduce(squares)) for squares in of_blocks) / rows.votes
+
+
+def _squares(p: Floats, counts: Numbers) -> Floats:
+    """Return the squared distances of predictions and votes, summed over the votes of each row."""
+    number: Floats = np.add.reduce(counts, axis=1, dtype=np.float64)
+    found: Floats = np.add.reduce(p * (number[:, None] * p - 2.0 * counts), axis=1) + number
+    return found
 
 
 def choose_class_map(rows: StoredRows, options: CalibrateOptions) -> tuple[str, list[Candidate]]:
@@ -163,8 +167,7 @@ def _judged(rows: StoredRows, fold: UInt8s, maps: list[list[LogitMap]]) -> tuple
             for place, fitted in enumerate(maps):
                 p = fitted[own].probabilities(logits)
                 lost[0, :, place] = -np.add.reduce(counts * np.log(np.maximum(p, CLIP)), axis=1)
-                lost[1, :, place] = np.add.reduce(p * (number[:, None] * p - 2.0 * counts), axis=1)
-                lost[1, :, place] += number
+                lost[1, :, place] = _squares(p, counts)
             votes += float(np.add.reduce(number))
             squares += float(np.add.reduce(number * number))
             sums += np.add.reduce(lost, axis=1)
