@@ -137,6 +137,12 @@ def judged(
         sure = _certificate(one.model)
         if sure is not None and options.label is not None:
             certificates[one.name] = sure
+        elif one.model.fit.certificate and one.model.bounded_groups and options.label is not None:
+            by = one.model.columns["by"].name
+            told.append(
+                f"{one.name} is certified in each segment of {by}, and drift judges all rows together: "
+                f"watch, or evaluate --by {by}, judges each."
+            )
     return Drift(metrics, certificates, tuple(told), options.assumed)
 
 
@@ -181,8 +187,8 @@ def _expected(model: BoundaryModel) -> dict[str, dict[str, Number]]:
 def _certificate(model: BoundaryModel) -> Certificate | None:
     """Return what is certified of rows that count once each, all of them together."""
     sure = model.fit.certificate
-    apart = {"weight", "value"} & model.columns.keys()
-    if sure is None or apart or model.objective.prevalence or sure.failed:
+    apart = {"weight", "value"} & model.columns.keys() or model.bounded_groups
+    if sure is None or apart or model.objective.prevalence:
         return None
     return sure
 

@@ -147,6 +147,12 @@ class WatchOptions(OfModel, shared.Labelled):
         shown="when its label arrives",
     )
 
+    @property
+    def named(self) -> dict[str, float]:
+        """The promises that are named, with their bounds."""
+        asked = {"precision": self.precision, "recall": self.recall, "fpr": self.fpr}
+        return {name: float(bound) for name, bound in asked.items() if bound is not None}
+
     def check(self) -> None:
         """Refuse an age without a date, and a state that is no file."""
         if self.state in ("", "-") or self.state.endswith("/"):

@@ -21,7 +21,7 @@ from calibkit.evaluation.findings import ALL, Evaluated
 from calibkit.evaluation.rows import BOUNDARY, with_score
 from calibkit.files.sources import Source
 from calibkit.measures.result import Difference, Metrics, Number, alike, metric_of
-from calibkit.methods.boundary.result.answer import hundredths, rule, sign, within
+from calibkit.methods.boundary.result.answer import hundredths, promised, rule, sign, within
 from calibkit.methods.boundary.result.model import BoundaryModel
 from calibkit.models.kinds import view_of
 from calibkit.models.page import Page, Table, some_of
@@ -329,11 +329,11 @@ def _amount(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000.0 or value == int(value) else f"{value:,.2f}"
 
 
-def _found(metrics: Metrics, name: str) -> Span:
-    """Return a figure of the boundary, with its interval where there is one."""
+def _found(metrics: Metrics, name: str, part: str = ALL) -> Span:
+    """Return a figure of the boundary on a slice, with its interval where there is one."""
     reach = f"{BOUNDARY}:review"  # of three-way decisions, whose recall is that of both
     under = reach if name == "recall" and reach in metrics.metrics else BOUNDARY
-    return _cell(metrics, under, ALL, name)
+    return _cell(metrics, under, part, name)
 
 
 def _apart(model: BoundaryModel, options: EvaluateOptions, name: str) -> str | None:
@@ -364,30 +364,36 @@ def _beside(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
 
 def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
-    certificate, lines = model.fit.certificate, []
+    certificate, lines, parts = model.fit.certificate, [], {ALL: ""}
+    if model.bounded_groups:
+        by = model.columns["by"].name
+        slices = [f"{by}:{name}" for name in model.bounded_groups]
+        parts = {one: f" in {one}" for one in slices if one in metrics.metrics[BOUNDARY]}
     for name, bound in model.objective.subject_to.items():
-        cell = _found(metrics, metric_of(name))
-        whole = name == "capacity" and bound >= 1.0
-        if cell.value is None or whole:
+        text = f"{name} {sign(name)} {bound:.9g}"
+        if name == "capacity" and bound >= 1.0:
             continue
         if why := _apart(model, options, name):
-            lines.append(f"{name} {sign(name)} {bound:.9g} is not judged here: {why}.")
+            lines.append(f"{text} is not judged here: {why}.")
             continue
-        word = "meets" if within(name, cell.value, bound) else "misses"
-        chance = ""
-        if cell.low is not None and cell.high is not None:
-            decided = within(name, cell.low, bound) == within(name, cell.high, bound)
-            chance = (
-                ", as does its whole interval" if decided else "; its interval includes the bound"
+        if not parts:
+            lines.append(f"{text} in each segment is not judged here: --by {by} does.")
+        for part, where in parts.items():
+            cell = _found(metrics, metric_of(name), part)
+            if cell.value is None:
+                continue
+            word = "meets" if within(name, cell.value, bound) else "misses"
+            chance = ""
+            if cell.low is not None and cell.high is not None:
+                decided = within(name, cell.low, bound) == within(name, cell.high, bound)
+                said = (", as does its whole interval", "; its interval includes the bound")
+                chance = said[not decided]
+            lines.append(  # with digits enough to see it
+                f"{text}{where}: these rows show {cell.value:.6g}, which {word} it{chance}."
             )
-        lines.append(  # with digits enough to see it
-            f"{name} {sign(name)} {bound:.9g}: these rows show {cell.value:.6g}, which {word} "
-            f"it{chance}."
-        )
     if certificate is not None:
-        promised = " and ".join(one.text for one in certificate.all)
         lines.append(
-            f"Certificate: {promised} on new rows of "
+            f"Certificate: {promised(model, certificate)} on new rows of "
             f"the same kind, with confidence {certificate.confidence:g} over the drawing of the "
             f"{certificate.rows:,} rows that certified it."
         )

@@ -113,6 +113,46 @@ def test_counts_are_those_of_apply(
         assert test["threshold"] == pytest.approx(60)
 
 
+def test_a_bound_in_each_segment_is_watched_in_each(
+    models: Path, invoke: Invoke, watch: Watch
+) -> None:
+    """A segment whose alerts are all false from the third night on, under a mean that is not."""
+    number = pl.int_range(pl.len())
+    shop = pl.when(number % 4 == 0).then(pl.lit("b")).otherwise(pl.lit("a"))
+    fit = write(pl.read_parquet(models / "fit.parquet").with_columns(shop=shop), "fit.parquet")
+    each = ("--by shop --bound each --min-group-positives 0", "--precision 0.6 --method st")
+    make(models / "each.json", "boundary", fit, *each)
+    frame = nights(4).with_columns(shop=shop)
+    wrong = (pl.col("shop") == "b") & (pl.col("night") >= 2)
+    frame = frame.with_columns(label=pl.when(wrong).then(0).otherwise(pl.col("label")))
+    found = watch(frame, "--period day", model="each").result()
+    by_segment = {test["segment"]: test for test in found["tests"]}
+    assert [test["refuted"] for test in by_segment.values()] == [None, "2026-11-03"]
+    assert {test["alpha"] for test in by_segment.values()} == {0.025}
+    assert "precision >= 0.6 in shop:b is refuted" in found["advice"]
+    for own, name in ((pl.col("shop") == "a", "shop:a"), (pl.col("shop") == "b", "shop:b")):
+        rows = frame.filter(own)
+        alone = watch(rows, "--period day", model="each", state=name).result()["tests"]
+        assert by_segment[name] in alone
+        taken = invoke("apply", models / "each.json", write(rows, "one.parquet"), "-q -o out.csv")
+        labels = taken.result().filter(pl.col("decision") == 1)["label"]
+        assert by_segment[name]["rows"] == labels.len()
+        assert by_segment[name]["estimate"] == pytest.approx(labels.mean())
+    halves = [frame.filter(number % 2 == half) for half in (0, 1)]
+    for half, rows in enumerate(halves):
+        watch(rows, "--period day", model="each", state=f"{half}.state")
+    make("merged.json", "merge", "0.state", "1.state")
+    assert json.loads(Path("merged.json").read_bytes()) == found
+    pooled = watch(frame, "--period day --precision 0.6", model="each", state="p").result()
+    (test,) = pooled["tests"]
+    assert "segment" not in test
+    assert test["rows"] == sum(one["rows"] for one in by_segment.values())
+    other = watch(frame, "--period day --precision 0.6", model="each")
+    other.refused(3, "precision >= 0.6, in each segment there, precision >= 0.6 here")
+    watch(frame, "--period day -q -o watch.prom", model="each", state="m").succeeded()
+    assert 'calibkit_precision_rows{score="boundary",slice="shop:b"}' in Path("watch.prom").read_text()
+
+
 def test_night_by_night_is_all_at_once(watch: Watch) -> None:
     frame = nights(4)
     once = watch(frame, "--period day", state="a", form="csv").result()

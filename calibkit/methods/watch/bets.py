@@ -48,6 +48,7 @@ class Promise(Struct, frozen=True):
     name: str  # ``precision`` or ``recall`` (at least the bound), or ``fpr`` (at most)
     bound: float  # above 0 and below 1
     most: float = 1.0  # the largest weight that a row can ever have, known before any is seen
+    segment: str | None = None  # the only rows that it is about (``shop:web``); None: all
 
     @property
     def at_least(self) -> bool:
@@ -57,7 +58,8 @@ class Promise(Struct, frozen=True):
     @property
     def text(self) -> str:
         """The promise in symbols."""
-        return f"{self.name} {'>=' if self.at_least else '<='} {self.bound:g}"
+        where = "" if self.segment is None else f" in {self.segment}"
+        return f"{self.name} {'>=' if self.at_least else '<='} {self.bound:g}{where}"
 
     @property
     def stakes(self) -> Floats:

@@ -16,6 +16,7 @@ from calibkit.columns.rows import Remark, RowFinder
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.files.sources import Source
 from calibkit.methods.watch import bins
+from calibkit.methods.watch.bets import PROMISES
 from calibkit.methods.watch.state import DAYS, Calendar, Night, Shard, period_at
 from calibkit.models.kinds import KINDS, Reads, Request
 from calibkit.models.lineage import check_makers
@@ -41,7 +42,7 @@ class Reading(Struct, frozen=True):
     """How rows are read, settled before any is.
 
     `outlines` says what is watched for drift; `columns` are those that are read, by role, of which
-    there may be no label.
+    there may be no label; `segments` are those that have promises of their own.
     """
 
     options: WatchOptions
@@ -50,6 +51,13 @@ class Reading(Struct, frozen=True):
     calendar: Calendar
     outlines: dict[str, bins.Outline]
     columns: dict[str, str]
+    segments: tuple[str, ...]
+
+    def segment_of(self, frame: pl.DataFrame) -> Int64s:
+        """Return the place of each row's segment, their number where it is none of them."""
+        place = {name: at for at, name in enumerate(self.segments)}
+        found = [place.get(name, len(place)) for name in self.applier.model.groups]
+        return np.array([*found, len(place)])[self.applier.group_of(frame)]
 
     def night(self, place: int, rows: int, total: int, **counted: Any) -> Night:
         """Return rows of a night, of which so many have a label, with the sum of their hashes."""
@@ -87,7 +95,7 @@ def plan(options: WatchOptions, source: Source) -> Reading:
     Raises `ModelError` for a model that is no boundary, `UsageError` for a column that is not there,
     `DataError` for a column that another model made than that of the fit.
     """
-    model = options.fitted
+    model: Any = options.fitted
     if model.kind != "boundary":
         raise ModelError(
             f"a model of kind {model.kind!r} makes no promise that labels could refute; watch takes "
@@ -115,8 +123,10 @@ def plan(options: WatchOptions, source: Source) -> Reading:
         )
     known = bins.outlines(model) if options.drift else {}
     outlines = {role: own for role, own in known.items() if role in reads.needed}
+    own = not options.named and model.objective.subject_to.keys() & set(PROMISES)
+    segments = model.bounded_groups if own else ()
     calendar = _calendar(options, source)
-    return Reading(options, applier, reads, calendar, outlines, columns)
+    return Reading(options, applier, reads, calendar, outlines, columns, segments)
 
 
 def _calendar(options: WatchOptions, source: Source) -> Calendar:
@@ -250,14 +260,18 @@ def _labelled(
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
         score = readers.as_fitted(options.fitted.columns["score"], column, where)
+    segment = reading.segment_of(frame) if reading.segments else np.zeros(frame.height)
     for place, own in _by_night(places):
-        kinds, code = np.unique(np.stack([chance[own], weight[own]]), axis=1, return_inverse=True)
-        counts = np.zeros((kinds.shape[1], 2), np.int64)
+        alike = np.stack([segment[own], chance[own], weight[own]])
+        (segments, chances, weights), code = np.unique(alike, axis=1, return_inverse=True)
+        counts = np.zeros((weights.size, 2), np.int64)
         np.add.at(counts, (code.ravel(), label[own]), 1)
-        alike = list(zip(*kinds.tolist(), *counts.T.tolist(), strict=True))
-        counted: dict[str, Any] = {"cells": tuple((c, out, hit) for c, _, out, hit in alike)}
+        cells = zip(chances.tolist(), *counts.T.tolist(), strict=True)
+        counted: dict[str, Any] = {"cells": tuple(cells)}
         if options.weight is not None:
-            counted["weights"] = tuple(mass for _, mass, _, _ in alike)
+            counted["weights"] = tuple(weights.tolist())
+        if reading.segments:
+            counted["segments"] = tuple(segments.astype(np.int64).tolist())
         if options.calibration:
             scores = bins.calibration_counts(score[own], label[own], edges)
             counted["scores"] = tuple(map(tuple, scores.tolist()))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from datetime import date
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,10 @@ DAYS: Final = (date.min.toordinal() - _EPOCH, date.max.toordinal() - _EPOCH)
 Calendar = Literal["date", "integer", "run"]
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
+
+#: What tells the rows of a cell from others: segment, chance of being selected, weight.
+Kind: TypeAlias = tuple[int, float, float]
+K = TypeVar("K")
 
 
 class Shard(msgspec.Struct, frozen=True, forbid_unknown_fields=True, order=True, array_like=True):
@@ -57,6 +61,9 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
         Where calibration is watched: rows, positives and the sum of probabilities in each bin.
     drift
         For each column that is watched for drift: rows by bin, labelled or not.
+    segments
+        Where segments have promises of their own: that of each cell, as its place among them, or
+        their number for rows of any other.
     """
 
     period: str | int
@@ -65,14 +72,23 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
     scores: tuple[tuple[Count, Count, Count], ...] = ()
     weights: tuple[float, ...] = ()
     drift: tuple[tuple[Count, ...], ...] = ()
+    segments: tuple[Count, ...] = ()
 
     @property
-    def counts(self) -> Cells:
-        """Negative and positive rows by the chance that they are selected, and by weight."""
-        weights = self.weights or (1.0,) * len(self.cells)
+    def kinds(self) -> dict[Kind, tuple[int, int]]:
+        """Negative and positive rows by what tells cells apart."""
+        size = len(self.cells)
+        parts = self.segments or (0,) * size, self.cells, self.weights or (1.0,) * size
         return {
-            (cell[0], weight): cell[1:] for cell, weight in zip(self.cells, weights, strict=True)
+            (segment, cell[0], weight): cell[1:]
+            for segment, cell, weight in zip(*parts, strict=True)
         }
+
+    def counts(self, segment: int | None) -> Cells:
+        """Return the rows of a segment by its place, or all, as bets are made on them."""
+        return _sums(
+            (kind[1:], rows) for kind, rows in self.kinds.items() if segment in (None, kind[0])
+        )
 
     @property
     def rows(self) -> int:
@@ -87,18 +103,25 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
     def merge(self, *others: Night) -> Night:
         """Return the night with the rows of all."""
         parts = (self, *others)
-        found: dict[tuple[float, float], tuple[int, int]] = {}
-        for part in parts:
-            for kind, (negatives, positives) in part.counts.items():
-                below, above = found.get(kind, (0, 0))
-                found[kind] = (below + negatives, above + positives)
-        ordered = sorted(found.items())
-        cells = tuple((chance, *counts) for (chance, _), counts in ordered)
-        weights = tuple(weight for (_, weight), _ in ordered)
+        ordered = sorted(_sums(one for part in parts for one in part.kinds.items()).items())
         shards = tuple(sorted(shard for part in parts for shard in part.shards))
-        weighted = weights if any(part.weights for part in parts) else ()
         scores, drift = _added(p.scores for p in parts), _added(p.drift for p in parts)
-        return Night(self.period, cells, shards, scores, weighted, drift)
+        cells = tuple((chance, *counts) for (_, chance, _), counts in ordered)
+        found = Night(self.period, cells, shards, scores, drift=drift)
+        if any(part.weights for part in parts):
+            found = replace(found, weights=tuple(weight for (_, _, weight), _ in ordered))
+        if any(part.segments for part in parts):
+            found = replace(found, segments=tuple(segment for (segment, _, _), _ in ordered))
+        return found
+
+
+def _sums(counts: Iterable[tuple[K, tuple[int, int]]]) -> dict[K, tuple[int, int]]:
+    """Return negative and positive rows, added up by kind."""
+    found: dict[K, tuple[int, int]] = {}
+    for kind, (negatives, positives) in counts:
+        below, above = found.get(kind, (0, 0))
+        found[kind] = (below + negatives, above + positives)
+    return found
 
 
 def _refuse(wrong: object, what: str) -> None:
@@ -120,6 +143,8 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         The hash of the model (`calibkit.models.lineage.model_hash`).
     promises
         ``{name: bound}``.
+    segments
+        Those in each of which that is promised, as slices (``shop:web``); none: of all rows together.
     confidence
         One less the chance of a false alarm, for all promises together and at any time.
     calendar, maturity
@@ -147,13 +172,19 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
     calibration: bool = False
     max_weight: float | None = None
     drift: dict[str, tuple[Count, ...]] = {}
+    segments: tuple[str, ...] = ()
     text: Told | None = None
 
     @property
     def tested(self) -> list[Promise]:
         """The promises, in one order."""
         most = 1.0 if self.max_weight is None else self.max_weight
-        return [Promise(n, self.promises[n], most) for n in PROMISES if n in self.promises]
+        return [
+            Promise(name, self.promises[name], most, segment)
+            for name in PROMISES
+            if name in self.promises
+            for segment in self.segments or (None,)
+        ]
 
     @property
     def last(self) -> int | None:
@@ -169,6 +200,7 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
         known = set(self.promises) <= set(PROMISES) and (self.promises or self.calibration)
         bounded = all(0.0 < one < 1.0 for one in self.promises.values())
         _refuse(not (known and bounded), "its promises are none")
+        _refuse(len(set(self.segments)) < len(self.segments), "its segments")
         _refuse(not 0.0 < self.confidence < 1.0, "its confidence is no probability")
         kind = str if self.calendar == "date" else int
         alike = all(isinstance(night.period, kind) for night in self.nights)
@@ -185,9 +217,11 @@ class WatchState(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_d
             _refuse(
                 counted != night.rows
                 or len(night.weights) != (0 if self.max_weight is None else len(night.cells))
-                or list(night.counts) != sorted(night.counts)
-                or len(night.counts) != len(night.cells)
-                or not all(0.0 <= chance <= 1.0 and 0.0 < w <= most for chance, w in night.counts)
+                or len(night.segments) != (len(night.cells) if self.segments else 0)
+                or max(night.segments, default=0) > len(self.segments)
+                or list(night.kinds) != sorted(night.kinds)
+                or len(night.kinds) != len(night.cells)
+                or not all(0.0 <= chance <= 1.0 and 0.0 < w <= most for _, chance, w in night.kinds)
                 or len(night.scores) != bins
                 or (bins and sum(n for n, _, _ in night.scores) != counted)
                 or any(hits > rows or units * UNIT > rows for rows, hits, units in night.scores)
@@ -321,7 +355,9 @@ def period_at(place: int, calendar: Calendar) -> str | int:
 def _asked(state: WatchState) -> dict[str, object]:
     """Return what is watched and how, by what messages call it."""
     more = {"calibration": state.calibration, "drift": bool(state.drift)}
-    texts = [promise.text for promise in state.tested]
+    one_each = state.tested[:: len(state.segments) or 1]
+    texts = [replace(promise, segment=None).text for promise in one_each]
+    texts += ["in each segment"] * bool(state.segments)
     return {
         "model": state.model,
         "bound": ", ".join([*texts, *(name for name, watched in more.items() if watched)]),

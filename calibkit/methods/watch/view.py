@@ -8,7 +8,7 @@ from calibkit.models.page import Page
 
 def headline(found: Watched) -> str:
     """Return in a few words what was found."""
-    names = ", ".join(test.name for test in found.tests)
+    names = ", ".join(dict.fromkeys(test.name for test in found.tests))
     count = len(found.state.nights)
     nights = f"{count} night{'s' * (count != 1)}"
     return f"{names}, {nights}, {'alarm' if found.alarm else 'no alarm'}"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import polars as pl
-from msgspec import UNSET, Struct, to_builtins
+from msgspec import UNSET, Struct, UnsetType, to_builtins
 from msgspec.structs import replace
 
 from calibkit.columns.rows import Remark
@@ -40,6 +40,9 @@ CALIBRATION = "calibration"
 
 #: For how many nights it is said when labels will be enough.
 _FORESEEN = 1_000
+
+#: How many rates a sentence names.
+_NAMED = 3
 
 #: Where neither the line nor a certificate says.
 _CONFIDENCE = 0.95
@@ -75,6 +78,8 @@ class Tested(_Claim, frozen=True, kw_only=True):
     name, bound
         The promise; of ``calibration`` the bound is 0, and the rate how much larger the share of
         positives is than the mean score.
+    segment
+        The only rows that it is about, as a slice (``shop:web``), where each segment has a promise.
     alpha, threshold
         The chance of ever refuting a promise that is kept, and the e-value that refutes: 1 / alpha.
     e_value, highest
@@ -90,11 +95,19 @@ class Tested(_Claim, frozen=True, kw_only=True):
     estimate: float | None
     low: float | None
     high: float | None
+    segment: str | UnsetType = UNSET
 
     @property
     def text(self) -> str:
         """What is promised, in a few words."""
-        return self.name if self.name == CALIBRATION else Promise(self.name, self.bound).text
+        if self.name == CALIBRATION:
+            return self.name
+        return Promise(self.name, self.bound, segment=self.segment or None).text
+
+    @property
+    def rate(self) -> str:
+        """The rate in words."""
+        return f"{self.name} in {self.segment}" if self.segment else self.name
 
     @property
     def worst(self) -> float | None:
@@ -219,19 +232,20 @@ class Watched(Shown, Struct, frozen=True):
     def metrics(self) -> Metrics:
         """The numbers as metrics, for Prometheus and tables."""
         values: dict[str, Number] = {"alarm": int(self.alarm), "nights": len(self.state.nights)}
-        ends = {}
+        named: dict[str, dict[str, Number]] = {ALL: values}
+        ends = dict[str, dict[str, Interval]]()
         for test in self.tests:
-            values[test.name] = test.estimate
-            ends[test.name] = Interval(test.low, test.high)
+            own = named.setdefault(test.segment or ALL, {})
+            own[test.name] = test.estimate
+            ends.setdefault(test.segment or ALL, {})[test.name] = Interval(test.low, test.high)
             for part in ("bound", "e_value", "threshold", "rows"):
-                values[f"{test.name}_{part}"] = getattr(test, part)
+                own[f"{test.name}_{part}"] = getattr(test, part)
         for one in self.drift:
             values[f"{one.name}_drift"] = one.moved
             for part in ("e_value", "threshold", "rows"):
                 values[f"{one.name}_drift_{part}"] = getattr(one, part)
-        named = {BOUNDARY: {ALL: values}}
-        intervals = {BOUNDARY: {ALL: ends}}
-        return Metrics(signature={}, rows=self.rows, metrics=named, intervals=intervals)
+        metrics, intervals = {BOUNDARY: named}, {BOUNDARY: ends}
+        return Metrics(signature={}, rows=self.rows, metrics=metrics, intervals=intervals)
 
 
 def watch(options: WatchOptions, source: Source) -> Watched:
@@ -290,6 +304,7 @@ def current(options: WatchOptions, planned: Reading) -> WatchState:
         calibration=options.calibration,
         max_weight=options.max_weight,
         drift={role: own.rows for role, own in planned.outlines.items()},
+        segments=tuple(f"{options.fitted.columns['by'].name}:{one}" for one in planned.segments),
     )
     if not Path(options.state).exists():
         return fresh
@@ -305,12 +320,10 @@ def promised(options: WatchOptions) -> tuple[dict[str, float], float]:
     """
     model: Any = options.fitted
     certificate = model.fit.certificate
-    asked = {"precision": options.precision, "recall": options.recall, "fpr": options.fpr}
-    named = {name: float(bound) for name, bound in asked.items() if bound is not None}
-    found, confidence = named or _own(options), _CONFIDENCE
+    found, confidence = options.named or _own(options), _CONFIDENCE
     if options.confidence is not None:
         confidence = float(options.confidence)
-    elif certificate is not None and not named:
+    elif certificate is not None and not options.named:
         confidence = float(decimal_bound(certificate.confidence))
     return found, confidence
 
@@ -343,13 +356,14 @@ class _Bet(Struct, frozen=True):
 
     name: str
     bound: float
+    segment: str | None
     proof: Evidence
     nights: Sequence[Any]
     rate: Callable[[Sequence[Any]], Estimate]
 
 
 def _alpha(state: WatchState) -> float:
-    return _share(state, len(state.promises) + state.calibration)
+    return _share(state, len(state.tested) + state.calibration)
 
 
 def _share(state: WatchState, shares: int) -> float:
@@ -360,15 +374,16 @@ def _share(state: WatchState, shares: int) -> float:
 
 def _bets(state: WatchState) -> list[_Bet]:
     alpha, found = _alpha(state), list[_Bet]()
-    nights = [night.counts for night in state.nights]
     for promise in state.tested:
+        segment = None if promise.segment is None else state.segments.index(promise.segment)
+        nights = [night.counts(segment) for night in state.nights]
         rate = partial(bets.estimate, promise, alpha=alpha)
         proof = bets.evidence(promise, nights)
-        found.append(_Bet(promise.name, promise.bound, proof, nights, rate))
+        found.append(_Bet(promise.name, promise.bound, promise.segment, proof, nights, rate))
     if state.calibration:
         scores = [night.scores for night in state.nights]
         rate = partial(bins.calibration_estimate, alpha=alpha)
-        found.append(_Bet(CALIBRATION, 0.0, bins.calibration_evidence(scores), scores, rate))
+        found.append(_Bet(CALIBRATION, 0.0, None, bins.calibration_evidence(scores), scores, rate))
     return found
 
 
@@ -378,6 +393,7 @@ def judge(state: WatchState) -> Watched:
     for bet in tested:
         rate, said = bet.rate(bet.nights), _said(state, bet.name, bet.proof, alpha)
         own: dict[str, Any] = {"bound": bet.bound, "estimate": rate.value, "rows": rate.rows}
+        own["segment"] = bet.segment or UNSET
         tests.append(Tested(low=rate.low, high=rate.high, **own, **said))
     drift = _drifted(state)
     advice = _advice(tests, [bet.proof for bet in tested], state)
@@ -468,7 +484,7 @@ def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], state: WatchSta
     for test, proof in zip(tests, proofs, strict=True):
         if test.estimate is None or test.kept_by(test.estimate):
             continue
-        text = f"{test.name} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
+        text = f"{test.rate} is {test.estimate:.4g} so far, not {test.bound:g}, which may be chance"
         if proof.growth() > 0.0:
             wait = math.ceil((math.log(test.threshold) - math.log(proof.e_value)) / proof.growth())
             nights = f"{wait:,} night{'s' * (wait != 1)}"
@@ -476,7 +492,9 @@ def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], state: WatchSta
         return f"{text}: wait."
     unsure = [test for test in tests if test.worst is None or not test.kept_by(test.worst)]
     if unsure:
-        names = " and ".join(test.name for test in unsure)
+        names = " and ".join(test.rate for test in unsure[:_NAMED])
+        if len(unsure) > _NAMED:
+            names += f" and {len(unsure) - _NAMED} more"
         wait = max(_wait(test, state) for test in unsure)
         when = ""
         if wait and state.last is not None:

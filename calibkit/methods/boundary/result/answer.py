@@ -260,17 +260,22 @@ def alert_counts(model: BoundaryModel) -> tuple[int, int] | None:
     return (int(hits), int(alerts)) if hits == int(hits) and alerts == int(alerts) else None
 
 
+def promised(model: BoundaryModel, certificate: Certificate) -> str:
+    """Return what a certificate promises, in symbols."""
+    bounds = " and ".join(one.text for one in certificate.all)
+    if model.bound != "each":
+        return bounds
+    return f"{bounds} in each segment of {model.columns['by'].name} that has thresholds"
+
+
 def _guarantee(model: BoundaryModel, certificate: Certificate) -> str:
     """Say what is guaranteed on new data, and what was seen of the rest."""
     test = model.fit.test
     seen, where = test or model.fit.in_sample, "the test rows" if test else "all rows of the fit"
-    promised = " and ".join(one.text for one in certificate.all)
-    if model.bound == "each":
-        promised += f" in each segment of {model.columns['by'].name} that has thresholds"
     return (
-        f"On new data guaranteed: {promised} with confidence {certificate.confidence:g} "
-        f"(certified on {certificate.rows:,} rows set aside); precision {rate(seen.precision)}, "
-        f"recall {rate(seen.recall)} on {where}."
+        f"On new data guaranteed: {promised(model, certificate)} with confidence "
+        f"{certificate.confidence:g} (certified on {certificate.rows:,} rows set aside); precision "
+        f"{rate(seen.precision)}, recall {rate(seen.recall)} on {where}."
     )
 
 

@@ -213,6 +213,10 @@ class BoundaryApplier:
         rules: list[BoundaryModel | Segment] = [self.model, *(self.model.groups or {}).values()]
         return any(one.isotonic is not msgspec.UNSET for one in rules)
 
+    def group_of(self, frame: pl.DataFrame) -> Int64s:
+        """Return the number of each row's group, see `group_codes`."""
+        return group_codes(self.model, frame[self.model.columns["by"].name])
+
     def values(self, frame: pl.DataFrame, where: RowFinder, reads: Reads) -> list[pl.Series]:
         """Return the decisions, their margins and, where chance plays a part, their probabilities."""
         request = reads.request

@@ -113,6 +113,15 @@ class BoundaryModel(Model):
         """The roles of its uncertainties, in order."""
         return sorted(role for role in self.columns if role.startswith("uncertainty"))
 
+    @property
+    def bounded_groups(self) -> tuple[str, ...]:
+        """The groups each of which keeps the bound by itself; none where it is one on all rows."""
+        if self.groups is msgspec.UNSET or self.bound != "each":
+            return ()
+        sure = self.fit.certificate
+        failed = (sure.failed or ()) if sure is not None else ()
+        return tuple(name for name in self.groups if name not in failed)
+
     def thresholds(self) -> Floats:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
         return parts.threshold_values(self.score_thresholds)
