@@ -66,9 +66,10 @@ def evaluate_rows(
     compared = [name for name in ranked if metrics.METRICS[stem(name)].compared]
     decided = decisions.names(options.chosen)
     check_names(options.tops, rows.segments)
-    counted = options.weight_kind == "frequency" and options.prevalence is None
     weight = rows.whole.weight
-    times = weight if counted and weight is not None else rows.whole.times
+    number = weight if options.prevalence is None else rows.whole.number
+    counted = number is not None and options.weight_kind == "frequency"
+    times = number if counted else rows.whole.times
     for part in slices_of(rows.segments, options.tops, rows.top, weight):
         small = part.small(options.min_rows, times)
         views: list[View] = []

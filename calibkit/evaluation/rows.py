@@ -198,7 +198,9 @@ def rows_of(
         group = frame["groups"].replace_strict(known, places).to_numpy()
     whole = Sample(rows.score, rows.labels, rows.weight, group, rows.times)
     if options.prevalence is not None:
-        whole = at_base_rate(whole, Fraction(options.prevalence))
+        whole = at_base_rate(
+            whole, Fraction(options.prevalence), sampled=options.weight_kind == "sampling"
+        )
     segments = None
     if options.by is not None:
         segments = read_segments(frame["by"].alias(options.by), rows.finder)
@@ -352,8 +354,11 @@ def _grid(options: EvaluateOptions, source: Source, found: GridTable) -> _Beside
     return [score] if spread is None else [score, spread], cells
 
 
-def at_base_rate(sample: Sample, prevalence: Fraction) -> Sample:
-    """Return all rows with classes rescaled to a base rate; the sum of weights stays what it was."""
+def at_base_rate(sample: Sample, prevalence: Fraction, *, sampled: bool = False) -> Sample:
+    """Return all rows with classes rescaled to a base rate; the sum of weights stays what it was.
+
+    `sampled` rows stand for others, so that their weight is no number of rows.
+    """
     positives, rows = _units(sample)
     if positives in (0, rows):
         raise DataError("--prevalence reweights two classes, but the rows have only one.")
@@ -361,6 +366,7 @@ def at_base_rate(sample: Sample, prevalence: Fraction) -> Sample:
     size = rows / factors.weigh(rows, positives)[0]
     scale = np.array([factors.negative * size, factors.positive * size])
     weight = sample.weights * scale[sample.label]
+    sample = replace(sample, number=None if sampled else sample.weight)
     if not factors.exact:  # the weights are rounded as any others
         found = replace(sample, weight=weight, given=weight)
         return replace(found, classes=FixedClasses.of(found))

@@ -89,7 +89,8 @@ def sampled_rows(view: View, ends: Int64s) -> tuple[Floats, Floats]:
     """
     part, weight = places(view, ends), _weights(view)
     mass = exact_group_sums(weight, part, ends.size)
-    squares = exact_group_sums(weight, part, ends.size, times=weight)
+    own, again = view.sample.squared(weight)
+    squares = exact_group_sums(own, part, ends.size, times=again)
     return mass, np.divide(mass * mass, squares, out=np.zeros(ends.size), where=squares > 0)
 
 
@@ -110,11 +111,12 @@ def independent(view: View, ends: Int64s) -> Floats:
     residual -= np.divide(total, mass, out=np.zeros(parts), where=mass > 0)[part]
     own = residual * weight
     alone = exact_group_sums(own, part, parts, times=residual)
-    sums, part_of = own, part
+    (sums, again), part_of = sample.squared(own), part
     if sample.group is not None:
         pairs, place = np.unique(sample.group * parts + part, return_inverse=True)
         sums, part_of = group_sums(own, place), pairs % parts
-    together = exact_group_sums(sums, part_of, parts, times=sums)
+        again = sums
+    together = exact_group_sums(sums, part_of, parts, times=again)
     share = np.ones(parts)  # where residuals are equal, weights alone can tell
     if view.sampled:
         np.divide(rows, mass, out=share, where=mass > 0)
@@ -153,15 +155,19 @@ def rows_variance(contribution: Floats, data: Slice) -> float:
         mean = exact_group_sums(sums, label, 2) / every.weight
         if every.group is None:
             sums = sums - mean[label] * sample.weights
-            inside = exact_group_sums(sample.weights, label, 2, times=sample.weights)
+            own, again = sample.squared(sample.weights)
+            inside = exact_group_sums(own, label, 2, times=again)
             outside = exact_sum(mean * mean, every.square - inside)
         else:
             sums = np.concatenate([sums, -np.add.reduce(every.group * mean, axis=1)])
             group = np.concatenate([sample.group, np.arange(len(every.group))])
-    if group is not None:
+    if group is None:
+        factors = sample.squared(sums)
+    else:
         sums = group_sums(sums, group)
+        factors = sums, sums
     units = sample.units
-    return (exact_sum(sums, sums) + outside) * units / max(units - 1, 1)
+    return (exact_sum(*factors) + outside) * units / max(units - 1, 1)
 
 
 def group_sums(values: Floats, group: Int64s) -> Floats:
@@ -235,10 +241,11 @@ def effective_rows(rate: float, variance: float, sample: Sample) -> float:
     """
     if variance > 0.0 and 0.0 < rate < 1.0:
         return rate * (1.0 - rate) / variance
-    weight = sample.weights
+    factors = sample.squared(sample.weights)
     if sample.group is not None:
-        weight = group_sums(weight, sample.group)
-    return exact_sum(weight) ** 2 / exact_sum(weight, weight)
+        weight = group_sums(sample.weights, sample.group)
+        factors = weight, weight
+    return exact_sum(factors[0]) ** 2 / exact_sum(*factors)
 
 
 def on_scale(value: float, reach: float, scale: Scale) -> tuple[float, float]:

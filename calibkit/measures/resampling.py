@@ -263,9 +263,12 @@ def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
     total = np.add.reduceat(sorted_weight, starts)
     each = np.ones(starts.size)
     if view.sampled:
-        square = np.add.reduceat(sorted_weight * sorted_weight, starts)
+        squares = np.multiply(*sample.squared(weight))
+        square = np.add.reduceat(squares[order], starts)
         each = np.divide(square, total, out=np.zeros(starts.size), where=total > 0)
     mean = np.divide(total, each, out=np.zeros(starts.size), where=each > 0)
+    whole = np.rint(mean)  # but for rounding, to which draws would be sensitive
+    mean = np.where(np.abs(mean - whole) <= 1e-12 * whole, whole, mean)
     every = np.arange(starts.size)
     return Units(mean, every, label[first], each, tuple(c[first] for c in cell))
 

@@ -21,7 +21,7 @@ from calibkit.arrays import Floats, Int64s, Numbers, UInt8s
 from calibkit.columns.weights import AS_THEY_ARE, ROW, ClassWeights, Unit
 from calibkit.measures.result import Number
 from calibkit.numerics.bounds import Bound
-from calibkit.numerics.sums import cut, each_block, exact_group_sums
+from calibkit.numerics.sums import cut, each_block, exact_group_sums, exact_sum
 from calibkit.options.metrics import Settings
 from calibkit.summaries.tally import count_rows
 from calibkit.version import __version__
@@ -45,7 +45,8 @@ class FixedClasses(Struct, frozen=True):
     def of(cls, sample: Sample, factors: ClassWeights = AS_THEY_ARE, size: float = 1.0) -> Self:
         """Return those of all rows, whose weights are rescaled already."""
         label, weight, groups = sample.label.astype(np.int64), sample.weights, None
-        total, square = (exact_group_sums(weight, label, 2, times=own) for own in (None, weight))
+        own, again = sample.squared(weight)
+        total, square = (exact_group_sums(own, label, 2, times=one) for one in (None, again))
         if sample.group is not None:
             cells = 2 * (int(sample.group.max()) + 1)
             groups = exact_group_sums(weight, 2 * sample.group + label, cells).reshape(-1, 2)
@@ -77,6 +78,8 @@ class Sample(Rows, frozen=True):
     #: What classes weigh among all rows, where ``--prevalence`` fixes that; and what is counted.
     classes: FixedClasses | None = None
     given: Floats | None = None
+    #: How many rows each of these is, where weights that say so were rescaled; None: one.
+    number: Floats | None = None
 
     @property
     def rows(self) -> int:
@@ -93,12 +96,21 @@ class Sample(Rows, frozen=True):
     def units(self) -> int:
         """How many rows there are that weigh something, or groups of them."""
         held = self.held
-        return held.rows if held.group is None else int(np.count_nonzero(np.bincount(held.group)))
+        if held.group is not None:
+            return int(np.count_nonzero(np.bincount(held.group)))
+        return held.rows if held.number is None else round(exact_sum(held.number))
 
     @property
     def weights(self) -> Floats:
         """What each row weighs."""
         return np.ones(self.label.size) if self.weight is None else self.weight
+
+    def squared(self, weight: Floats) -> tuple[Floats, Floats]:
+        """Return two factors of the squares of what rows weigh, each the sum over those that it is."""
+        if self.number is None:
+            return weight, weight
+        held = self.number > 0.0
+        return weight, np.divide(weight, self.number, out=np.zeros(weight.size), where=held)
 
 
 class Slice(Struct, frozen=True, kw_only=True):

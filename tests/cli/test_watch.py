@@ -150,7 +150,9 @@ def test_a_bound_in_each_segment_is_watched_in_each(
     other = watch(frame, "--period day --precision 0.6", model="each")
     other.refused(3, "precision >= 0.6, in each segment there, precision >= 0.6 here")
     watch(frame, "--period day -q -o watch.prom", model="each", state="m").succeeded()
-    assert 'calibkit_precision_rows{score="boundary",slice="shop:b"}' in Path("watch.prom").read_text()
+    assert (
+        'calibkit_precision_rows{score="boundary",slice="shop:b"}' in Path("watch.prom").read_text()
+    )
 
 
 def test_night_by_night_is_all_at_once(watch: Watch) -> None:

@@ -156,36 +156,43 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
         rows = replace(rows, features=rows.features.with_number(SCORE_FEATURE, bins, codes))
     booster, most = Booster(rows, options, folds), options.trees or TREES[options.partition]
     checked, slope, intercept = None, 1.0, 0.0
-    if folds is None:
-        made = booster.run(most, options.workers)
+    if folds is None:  # nothing says when to stop
+        made = booster.run(options.trees or 0, options.workers)
     else:
         # Small steps over many rows: only the last part; where they go forward in time, the latest.
         once = options.partition == "boosted" and rows.count > FEW_ROWS
         parts = folds.judged()[-1:] if once else folds.judged()
-
+        judged, held = folds.among(parts), [folds.held(part) for part in parts]
         if len(parts) > 1:
             found = in_order(options.workers, partial(booster.run, most, 1, few=True), parts)
             runs = list(steps(found, len(parts), "folds judged"))
             count = _best_count([run.losses for run in runs])
-            linear = _held_out_scores(rows, [folds.held(part) for part in parts], runs, count)
-            made = booster.run(count, options.workers)
+            linear = _held_out_scores(rows, held, runs, count)
+            others = [judged & ~own for own in held]
         else:
             made = booster.run(most, options.workers, parts[0])
-            count, linear = _best_count([made.losses]), made.score
-            made.parts = made.parts[:count]
-        judged, alone = folds.among(parts), rows.score.copy()
-        for part in parts:
-            held, line = folds.held(part), pooled_line(rows, folds.used(part))
-            alone[held] = line[0] * rows.score[held] + line[1]
+            count, linear, others = _best_count([made.losses]), made.score, held
+        pooled = _judged(rows, rows.score, held, [folds.used(part) for part in parts])
+        calibrated = _judged(rows, linear, held, others)
+        if calibrated >= pooled:  # what gains nothing is not made
+            count, linear, calibrated = 0, rows.score, pooled
+        if len(parts) > 1 or not count:
+            made = booster.run(count, options.workers)
+        made.parts = made.parts[:count]
         slope, intercept = pooled_line(replace(rows, score=linear), judged).tolist()
-        checked = CrossValidated(
-            pooled=mean_loss(rows, alone, judged),
-            calibrated=mean_loss(rows, linear, judged, (slope, intercept)),
-            folds=len(parts),
-        )
+        checked = CrossValidated(pooled=pooled, calibrated=calibrated, folds=len(parts))
     if not made.parts:  # a partition of one part, which moves nothing
         made.parts = [(Tree([Node(rows.totals.total, rows.totals.hits, 0)]), Maps(np.eye(1, 2)))]
     return _written(booster, made, Line(a=slope, b=intercept), checked)
+
+
+def _judged(rows: HetcalRows, score: Floats, held: list[Bools], others: list[Bools]) -> float:
+    """Return the mean loss of rows held out, each part under the line of some others."""
+    linear, whole = score.copy(), replace(rows, score=score)
+    for own, used in zip(held, others, strict=True):
+        slope, intercept = pooled_line(whole, used)
+        linear[own] = slope * score[own] + intercept
+    return mean_loss(rows, linear, np.logical_or.reduce(held))
 
 
 def _best_count(losses: Sequence[Sequence[float]]) -> int:
