@@ -70,7 +70,7 @@ def evaluate_rows(
     number = weight if options.prevalence is None else rows.whole.number
     counted = number is not None and options.weight_kind == "frequency"
     times = number if counted else rows.whole.times
-    for part in slices_of(rows.segments, options.tops, rows.top, weight):
+    for part in slices_of(rows.segments, options.tops, rows.top, rows.whole):
         small = part.small(options.min_rows, times)
         views: list[View] = []
         for name, score in rows.scores.items():

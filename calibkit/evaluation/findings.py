@@ -13,14 +13,14 @@ import numpy as np
 import polars as pl
 from msgspec import Struct, field
 
-from calibkit.arrays import Bools, Floats, Numbers, rows_by_group
+from calibkit.arrays import Bools, Numbers, rows_by_group
 from calibkit.columns.segments import Segments
 from calibkit.errors import UsageError
 from calibkit.measures import decisions, metrics
 from calibkit.measures.decisions import Confusion
 from calibkit.measures.influence import IntervalOptions
 from calibkit.measures.result import Coarse, Difference, Interval, Metrics, Number
-from calibkit.measures.views import View, signed
+from calibkit.measures.views import Sample, View, signed
 from calibkit.models.model import Range
 from calibkit.numerics.sums import exact_sum
 from calibkit.options.evaluate import EvaluateOptions
@@ -163,14 +163,17 @@ class Slice(Struct, frozen=True):
         return (self.rows.size if own is None else exact_sum(own)) < least
 
 
-def top_rows(values: Numbers, weight: Floats | None, shares: Sequence[Share]) -> list[Bools]:
-    """Return where values are among the largest, for each share of the rows.
+def top_rows(values: Numbers, sample: Sample, shares: Sequence[Share]) -> list[Bools]:
+    """Return where values are among the largest, for each share of the rows of a sample.
 
     The fewest whole groups of equal values that hold the share: all values at or above the k-th
     largest, k the share times the rows, rounded up from its decimal; of weights likewise.
     """
-    nothing = np.zeros(values.size, np.uint8)
-    tally = count_rows(values, np.zeros(values.size, np.uint16), nothing, 1, weight=weight)
+    classes, weight = sample.classes, sample.weight if sample.classes is None else sample.given
+    level = np.zeros(values.size, np.uint16)
+    tally = count_rows(values, level, sample.label, 1, weight=weight)
+    if classes is not None:  # in integers, so that shares are compared exactly
+        tally = tally.reweighted(classes.factors)
     reached = np.cumsum(tally.count, dtype=np.int64)
     total, found = int(reached[-1]), []
     for share in shares:
@@ -183,12 +186,12 @@ def slices_of(
     segments: Segments | None,
     shares: Sequence[Share] = (),
     top: Numbers | None = None,
-    weight: Floats | None = None,
+    sample: Sample | None = None,
 ) -> Iterator[Slice]:
     """Yield all rows, the shares with the largest values, and the values of a column, in order."""
     yield Slice(ALL, None)
-    if top is not None:
-        for share, mask in zip(shares, top_rows(top, weight, shares), strict=True):
+    if top is not None and sample is not None:
+        for share, mask in zip(shares, top_rows(top, sample, shares), strict=True):
             yield Slice(f"top:{share.text}", mask)
     if segments is None:
         return

@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import numpy as np
+
 from calibkit.measures import influence, ranking, reliability
 from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
@@ -129,10 +131,12 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
     sample = view.sample.held
-    hits = sample.label if sample.times is None else sample.times[sample.label == 1]
-    positives = int(hits.sum())
+    counted = sample.number if view.sampled else sample.weight
+    each = sample.times if counted is None else counted
+    each = np.ones(sample.label.size) if each is None else each
+    positives = float(each[sample.label == 1].sum())
     if name == "auc":
-        return 2 <= positives <= sample.rows - 2
+        return 2.0 <= positives <= float(each.sum()) - 2.0
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 
