@@ -138,13 +138,18 @@ def rule(model: BoundaryModel) -> str:
         if block == review:
             return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
-    if set(model.score_thresholds) == {None}:
+    if raises_none(model):
         return "Flag no row."
     rules = {rule for level in range(model.levels) for rule in level_rules(model, level)}
     if len(rules) != 1:
         return "Flag rows by level."
     (which,) = rules
     return "Flag every row." if which == "always" else f"Flag rows with {which}."
+
+
+def raises_none(model: BoundaryModel) -> bool:
+    """Whether a boundary selects (or blocks) nothing at all, whatever the rows."""
+    return not model.groups and set(model.score_thresholds) == {None}
 
 
 def figure_name(model: BoundaryModel) -> str:
@@ -184,6 +189,8 @@ def expectation(model: BoundaryModel) -> str:
     bounds = bounds_text(model)
     verb = "is" if len(model.objective.subject_to) == 1 else "are"
     caveat = f"; {bounds} {verb} not guaranteed" if bounds else ""
+    if raises_none(model) and not model.review_thresholds:
+        return f"On new data expect no alerts{caveat}."
     if judged is None:
         fitted = fit.in_sample
         return (
@@ -202,16 +209,19 @@ def expectation(model: BoundaryModel) -> str:
             own = f"{_NAMES[name]} {rate(seen)}, "
     if figure_name(model) not in ("precision", "recall"):
         own = f"{figure_name(model)} {rate(judged.objective_value)}, "
+    precision = None if raises_none(model) else judged.precision
     return (
-        f"On new data expect {_in_words(model, judged)}: {own}precision {rate(judged.precision)}, "
+        f"On new data expect {_in_words(model, judged)}: {own}precision {rate(precision)}, "
         f"recall {rate(judged.recall)} ({how}){caveat}."
     )
 
 
 def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str:
     """Say precision and recall as counts of a hundred, which need no definition."""
-    if judged.precision is None:
+    if raises_none(model):
         return "no alerts"
+    if judged.precision is None:
+        return "hardly any alerts"
     said = f"{hundredths(judged.precision)} of 100 alerts to be right"
     counts = alert_counts(model)
     if counts is not None:
@@ -325,6 +335,8 @@ def _seen(model: BoundaryModel, name: str) -> float | None:
     """Return a bounded figure on rows that the fit left out; None where nothing says it."""
     fit = model.fit
     judged = fit.test or fit.cross_validated
+    if name == "precision" and raises_none(model):
+        return None
     if judged is None or name in ("precision", "recall"):
         return getattr(judged, name, None)
     if "value" in model.columns or model.review_thresholds or name not in _NAMES:
