@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -131,7 +132,10 @@ def test_golden_mist_on_raw_scores(fit: Fit) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    ["--method auto", "--method exact --score-bins 6", "--score-bins 6 --order score-uncertainty"],
+    [
+        *("--method auto", "--method st", "--method exact --score-bins 6"),
+        "--score-bins 6 --order score-uncertainty",
+    ],
 )
 def test_every_point_of_a_frontier_is_reached_by_its_boundary(options: str, fit: Fit) -> None:
     frame, table = simulate(300).with_columns(pl.col("score").round(2)), Path("f.csv")
@@ -142,7 +146,9 @@ def test_every_point_of_a_frontier_is_reached_by_its_boundary(options: str, fit:
     assert points["recall"].is_sorted() and points.height > 3
     field, name = ("take", "take") if "order" in options else ("score_thresholds", "threshold")
     for point in points.iter_rows(named=True):
-        reached = recount(model | {field: [point[f"{name}_{level}"] for level in (0, 1)]}, frame)
+        own = [point[f"{name}_{level}"] for level in (0, 1)]
+        assert own[0] == own[1] or "st" not in options.split()
+        reached = recount(model | {field: own}, frame)
         for figure in ("selected", "true_positives", "precision", "recall"):
             assert reached[figure] == point[figure]
 
@@ -295,3 +301,26 @@ def test_figures_on_columns_of_other_kinds(
     else:
         assert (score["dtype"], score["scale"]) == ("float64", kind)
         assert model["fit"]["in_sample"] == plain["fit"]["in_sample"]
+
+
+def test_a_boundary_that_flags_nothing_promises_nothing(invoke: Invoke) -> None:
+    """Those fitted on the other folds may flag rows, which are none of its alerts."""
+    place = pl.int_range(400)
+    rows = pl.select(score=place / 400, label=(place % 5 == 0) & (place < 390))
+    path = write(rows, "a.csv")
+    done = invoke("boundary", path, "--maximize accuracy --method st")
+    done.succeeded("Flag no row. On new data expect no alerts.")
+    review = invoke("boundary", path, "--precision 0.95 --recall 0.5 --method st")
+    review.succeeded("block if never", "expect no alerts: ", "precision undefined")
+    assert "misses the bound precision" not in review.stderr
+
+
+def test_a_score_bin_that_begins_at_an_infinite_score_has_no_place_in_a_model(
+    invoke: Invoke,
+) -> None:
+    scores = [-math.inf, 1.0, 0.0, 2.0]
+    frame = pl.DataFrame({"score": scores, "label": [0, 0, 0, 1], "uncertainty": [1, 2, 3, 4]})
+    order = "--order score-uncertainty --score-bins 2 --folds 0 --method exact --scale raw"
+    rows = write(frame, "a.parquet")
+    found = invoke("boundary", rows, order, "--precision 0.5 --json").refused(3, "clip the scores")
+    assert (found["column"], found["file"]) == ("score", str(rows))

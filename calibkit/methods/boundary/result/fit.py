@@ -108,9 +108,10 @@ def fit_summary(summary: Summary, checked: figures.Validation | None = None) -> 
         raise _infeasible(summary, tally, goal)
     bounded = options.target.review is not None and not options.target.review.costs
     if bounded and found.selected + found.reviewed == 0:
+        more = "" if options.review_capacity is None else ", or raise --review-capacity"
         raise InfeasibleError(
             f"--method {planned.method.name} cannot {options.target.text}: no rows of the highest "
-            "scores within it hold a positive one; loosen the bound, or raise the capacity."
+            f"scores within it hold a positive one; loosen the bound{more}."
         )
     if isinstance(goal, ThreeWay) and found.reviewed > goal.limit:
         floor = found.reviewed if found.proven else math.ceil(found.ceiling * goal.totals.rows)
@@ -389,7 +390,7 @@ def _rule(summary: Summary, found: Found, levels: int) -> dict[str, Any]:
     rule: dict[str, Any] = {"method": summary.planned.method.name, "uncertainty_min": None}
     rule |= {"uncertainty_edges": [], "score_thresholds": []}
     if summary.grid is not None and summary.grid.order == "score-uncertainty":
-        return rule | _score_first(summary.grid, found, summary.columns["score"].name)
+        return rule | _score_first(summary.grid, found, summary)
     lowest = summary.scores(found.thresholds)
     if levels > 1 and found.leaves is not None and summary.cells is not None:
         edges = [own.tolist() for own in summary.cells.edges]
@@ -436,10 +437,13 @@ def _random(summary: Summary, found: Found, thresholds: list[parts.Threshold]) -
     return rule | {"random_thresholds": lows, "tie_probability": chances}
 
 
-def _score_first(grid: Grid, found: Found, column: str) -> dict[str, Any]:
+def _score_first(grid: Grid, found: Found, summary: Summary) -> dict[str, Any]:
     """Return the levels of each score bin, and how many of the highest bins each takes."""
     if not np.isfinite(grid.score_edges).all() or not np.isfinite(grid.score_min).all():
-        raise DataError("--order score-uncertainty needs finite scores", column=column)
+        column = summary.columns["score"].name
+        problem = f"column {column!r}: a score bin begins at an infinite score"
+        advice = "--order score-uncertainty needs finite ones: clip the scores, or leave it out"
+        raise DataError.of(summary.file, f"{problem}; {advice}", column=column)
     empty = np.isnan(grid.uncertainty_min)
     lowest = zip(grid.uncertainty_min, empty, strict=True)
     edges = zip(grid.uncertainty_edges, empty, strict=True)

@@ -199,18 +199,19 @@ def frontier_rows(problem: Summary) -> pl.DataFrame:
     """
     tally, name = problem.tally, "threshold"
     if problem.grid is None:
-        points = tally.points()
+        points = tally.points(together=problem.planned.method.together)
         frontier = supported_frontier(points)
-        columns: list[Numbers] = [*lowest_scores(tally, points, frontier.choices).T]
+        lows = lowest_scores(tally, points, frontier.choices)
+        columns: list[Numbers] = [*np.broadcast_to(lows, (len(lows), tally.levels)).T]
     else:
         frontier = precision_recall_frontier(*grid_counts(tally))
         columns = [*frontier.choices.T]
         if problem.grid.order == "score-uncertainty":
             name = "take"
         else:
-            lows = [np.nan, *range(int(tally.score.max()), -1, -1)]
+            begins = [np.nan, *range(int(tally.score.max()), -1, -1)]
             for level, takes in enumerate(columns):
-                scores = np.array([problem.score_at(level, low) for low in lows])
+                scores = np.array([problem.score_at(level, low) for low in begins])
                 columns[level] = scores[takes]
     return frontier_table(frontier, problem.totals().positives, tally.unit).with_columns(
         pl.Series(f"{name}_{level}", values, nan_to_null=True)
