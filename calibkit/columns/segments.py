@@ -77,7 +77,8 @@ def segment_places(
 ) -> dict[object, int]:
     """Return how `place_of` finds names: by text, and those of numbers and moments by these too.
 
-    A number is found as float64 or float32 holds it: float32 may come with the digits of float64.
+    A number is found as float64 or float32 holds it: float32 may come with the digits of float64, and
+    a name that has these (as 0.1 wrote them) without.
     `others` are names of other segments, found by their text alone: none of them is one of the names,
     though both may be the same number.
     """
@@ -94,7 +95,7 @@ def segment_places(
                     number = 0.0 if isinstance(key, datetime.datetime) else float(name)
                     single = np.float32(number)
                     if not _is_integer(number) and 0.0 < abs(single) < np.inf:
-                        near[float(single)] = place
+                        near |= {float(single): place, float(str(single)): place}
                     break
     found = near | found
     taken = [one for one in others if one not in names and place_of(one, found, -1) >= 0]

@@ -250,3 +250,10 @@ def test_other_columns_are_dropped_along() -> None:
 def test_a_name_that_python_alone_reads_as_a_number_is_none() -> None:
     values = pl.Series("s", [10.0, 7.0])
     assert known_codes(values, ("1_0", "7")).tolist() == [-1, 1]
+
+
+def test_a_segment_that_was_named_by_the_digits_of_float64_is_found_by_those_of_float32() -> None:
+    values = pl.Series([0.1, 0.2, 0.3], dtype=pl.Float32)
+    names = ("0.10000000149011612", "0.2", "0.30000001192092896")
+    found = [known_codes(own, names).tolist() for own in (values, values.cast(pl.String))]
+    assert found == [[0, 1, 2], [0, 1, 2]]

@@ -63,6 +63,8 @@ SAMPLE: Final = 8192
 _NEAR: Final = 1 / 16
 #: Over so little of ln alpha0 the slope is a line: its curvature is of the order of 1.
 _STRAIGHT: Final = 1e-9
+#: Predictions nearer to each other than this are one.
+_ROUNDING: Final = 1e-12
 #: Rows whose costs are added up together.
 _BLOCK_ROWS: Final = 8192
 
@@ -234,13 +236,13 @@ def _warnings(fit: AlphaFit) -> Iterator[str]:
 def isotonic_steps(phi: Floats, units: Int64s) -> DisagreementMap:
     """Return the isotonic regression of observed shares of differing pairs on predictions.
 
-    Shares are counted in units of 2^-32 and pooled in exact arithmetic.  A knot lies
-    halfway between two predictions: one that is computed again, and differs in the last digit, stays
-    on its side.
+    Shares are counted in units of 2^-32 and pooled in exact arithmetic.  Predictions that rounding
+    may have parted are one, and a knot lies halfway between two: one that is computed again, and
+    differs in the last digit, stays on its side.
     """
     order = np.argsort(phi)
     phi = phi[order]
-    starts = np.flatnonzero(np.append(True, phi[1:] > phi[:-1]))
+    starts = np.flatnonzero(np.append(True, np.diff(phi) > _ROUNDING))
     rows = np.diff(np.append(starts, phi.size))
     hits = np.add.reduceat(units[order], starts)
     counts, hits, entries = pool_block(rows[::-1].copy(), hits[::-1].copy()).T
