@@ -28,6 +28,10 @@ class AlphaOptions(shared.Rows, shared.Seeded, shared.FitOptions, shared.ClassCo
       calibkit alpha-cal votes.csv --probs 'p_*' --counts 'n_*' --features 'embedding_*' -o alpha.json
     """
 
+    scale: Literal["probability", "logit"] = shared.of_columns(
+        "Whether the class probabilities are given as such, or as their logits.",
+        default="probability",
+    )
     features: shared.Names | None = shared.of_patterns(
         "What alpha0 depends on: feature columns (names and globs), probs or sorted-probs "
         "(the logarithms of the probabilities, sorted).",

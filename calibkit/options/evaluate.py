@@ -121,7 +121,10 @@ class EvaluateOptions(shared.Segmented, shared.Seeded, Scored, shared.JudgedClas
     )
     uncertainty: Annotated[str | None, shared.ColumnOptions] = None
     weight_kind: Annotated[Literal["frequency", "sampling"], shared.ColumnOptions] = "frequency"
-    groups: Annotated[str | None, shared.Folded] = None
+    groups: str | None = named_column(
+        "Column of rows that belong together (user, patient): in intervals they vary together.",
+        shown="none",
+    )
     top: Numbers | None = of_numbers(
         "Also judge the rows with the highest scores: shares such as 0.02,0.1; ties are kept whole.",
         "SHARES",

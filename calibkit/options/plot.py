@@ -146,7 +146,7 @@ class PlotOptions(Options):
 class JudgedPlot(Intervals, PlotOptions, shared.Weighted):
     """Metrics, with their intervals."""
 
-    groups: Annotated[str | None, shared.Folded] = None
+    groups: Annotated[str | None, EvaluateOptions] = None
 
     @property
     def judged(self) -> EvaluateOptions:

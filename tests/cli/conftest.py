@@ -139,7 +139,8 @@ MADE = {
     "precalibrated.json": "hetcal rows.parquet --features x --max-depth 1 --precalibrate auto",
     "kinds.json": "hetcal rows.parquet --features site --max-depth 1 --min-leaf 30 --map isotonic",
     "sequential.json": "hetcal rows.parquet --features x --partition sequential --trees 2",
-    "boosted.json": "hetcal rows.parquet --features x,site --partition boosted --trees 3",
+    "boosted.json": "hetcal rows.parquet --score uncertainty --features logit,site "
+    "--partition boosted --trees 3",
     "brier.json": "calibrate rows.parquet --optimize brier --score score_b --seed 3",
     "forest.json": "bundle tree.json",
     "bundle.json": "bundle line.json team=boundary.json",

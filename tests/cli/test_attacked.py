@@ -210,7 +210,7 @@ FITS = {
     "classes": "calibrate --probs prob_* --counts count_* --method vector --regularization 0.1",
     "vad": "vad --replicates bootstrap --train-input ROWS --calibrator line",
     "tree": "hetcal --features x --max-depth 1 --min-leaf 20",
-    "boosted": "hetcal --features x --partition boosted --trees 2",
+    "boosted": "hetcal --score x --scale raw --features score --partition boosted --trees 2",
     "alpha": "alpha-cal --features x",
     "constant": "alpha-cal",
 }

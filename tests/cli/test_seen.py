@@ -68,7 +68,8 @@ SAID = {
     "calibrate": "calibrate rows.parquet --by site --min-rows 110 -o m.json",
     "hetcal": "hetcal rows.parquet --features x,site --groups day -o m.json",
     "hetcal alone":
-        "hetcal rows.parquet --features x --partition boosted --trees 2 --groups day -o m.json",
+        "hetcal rows.parquet --score uncertainty --features logit --partition boosted --trees 2 "
+        "--groups day -o m.json",
     "alpha-cal": "alpha-cal rows.parquet --features x -o m.json",
     "vad": "vad rows.parquet --members score,score_b -o m.json",
     "apply": "apply boundary.json new.parquet --keep score,x --add-level --output-format csv -o -",

@@ -223,6 +223,24 @@ def test_one_leaf_for_data_that_cannot_be_split(partition: str) -> None:
         assert [(leaf.a, leaf.b) for leaf in part.maps] == [(1.0, 0.0)]
 
 
+@pytest.mark.parametrize("partition", ["boosted", "sequential"])
+def test_partitions_in_turn_that_gain_nothing_are_not_made(partition: str) -> None:
+    """Scores that are the chances of a positive leave nothing to features that are noise."""
+    random = np.random.default_rng(1)
+    score = expit(random.normal(-2.0, 1.0, 3000))
+    rows = {"score": score, "label": random.random(3000) < score, "noise": random.random(3000)}
+    frame = pl.DataFrame(rows).with_columns(x=pl.col("noise"), kind=pl.lit("a"))
+    model = fit(frame, partition=partition)
+    checked, pooled = model.fit.cross_validated, fit(frame, max_depth=0, min_leaf=1)
+    assert checked is not None and checked.calibrated == checked.pooled
+    assert [len(part.maps) for part in model.parts()] == [1]
+    np.testing.assert_allclose(chances(model, frame), chances(pooled, frame), rtol=1e-9)
+    few = frame.head(40).with_columns(label=pl.int_range(40) == 7)  # nothing says when to stop
+    assert [len(part.maps) for part in fit(few, partition=partition).parts()] == [1]
+    if partition == "boosted":
+        assert len(fit(few, partition=partition, trees=2, min_leaf=5).parts()) == 2
+
+
 def test_partitions_in_turn_end_a_while_after_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(in_turn.PATIENCE, "boosted", 2)
     rows = read(sample(300))

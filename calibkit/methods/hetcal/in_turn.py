@@ -168,7 +168,7 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             runs = list(steps(found, len(parts), "folds judged"))
             count = _best_count([run.losses for run in runs])
             linear = _held_out_scores(rows, held, runs, count)
-            others = [judged & ~own for own in held]
+            others = [judged & folds.used(part) for part in parts]
         else:
             made = booster.run(most, options.workers, parts[0])
             count, linear, others = _best_count([made.losses]), made.score, held
@@ -190,8 +190,9 @@ def _judged(rows: HetcalRows, score: Floats, held: list[Bools], others: list[Boo
     """Return the mean loss of rows held out, each part under the line of some others."""
     linear, whole = score.copy(), replace(rows, score=score)
     for own, used in zip(held, others, strict=True):
-        slope, intercept = pooled_line(whole, used)
-        linear[own] = slope * score[own] + intercept
+        if used.any():  # of blocks of time the first one has none before it
+            slope, intercept = pooled_line(whole, used)
+            linear[own] = slope * score[own] + intercept
     return mean_loss(rows, linear, np.logical_or.reduce(held))
 
 
