@@ -154,6 +154,9 @@ def test_errors_of_sampled_rows_come_from_their_weights(fit: Fit) -> None:
     assert counted["fit"]["in_sample"] == sampled["fit"]["in_sample"]
     checked = sampled["fit"]["cross_validated"]
     p, m = checked["precision"], sampled["fit"]["in_sample"]["selected"]
+    double = write(rows(2000).with_columns(weight=2.0 * (pl.col("weight") + 1)), "double.parquet")
+    again = fit(double, options, "--weight-kind sampling")  # their unit says nothing
+    assert again["fit"]["cross_validated"] == checked
     # Weights 1 to 4, equally often: effective rows are (2.5^2 / 7.5) of the rows, m / 2.5 of them.
     expected = math.sqrt(p * (1 - p) / (m / 2.5 * 2.5**2 / 7.5))
     assert checked["standard_error"] == pytest.approx(expected, rel=0.1)

@@ -158,6 +158,8 @@ class Summary(Struct, frozen=True, kw_only=True):
             return tally.deal(options.folds, options.seed).reweighted(classes)
         if part is None:
             columns = columns_of(rows)
+            if rows.options.sampled and rows.weight is not None:  # in any unit
+                columns["weight"] = (rows.weight / rows.weight.max()).astype(np.float32)
             if self.values is not None:
                 columns["gain"] = self.values.gain
             if level is not None:  # rows of different segments are no copies of each other
