@@ -140,8 +140,8 @@ class Inputs(Reads):
     inputs: Annotated[
         list[str],
         arguments(
-            "Files, globs, directories (key=value folders become columns) or - for standard "
-            "input, all of one schema.",
+            "Files, globs, directories (key=value folders below become columns) or - for "
+            "standard input, all of one schema.",
             "INPUT",
         ),
     ]
