@@ -236,6 +236,8 @@ class Units(Struct, frozen=True):
 def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
     """Return the units of some rows; each has its number by what it is, not by where it stands.
 
+    Groups that weigh nothing anywhere have the last numbers.
+
     Rows by themselves that stand in the same cells with one label are one unit, whose number has the
     mean and variance of the sum of its rows' own: of weights that count rows their sum, of sampling
     weights the square of their sum over the sum of their squares.
@@ -247,11 +249,8 @@ def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
         group, order = sample.group, np.arange(label.size)
         if (weight != np.rint(weight)).any():  # whose sums are rounded: in one order
             order = np.lexsort((weight, label, *cell, group))
-        unit = group[order]
-        if not weight.all():  # no others: units have numbers
-            order = order[weight[order] > 0.0]
-            unit = np.unique(group[order], return_inverse=True)[1]
-        cell = tuple(own[order] for own in cell)
+        order = order[weight[order] > 0.0]  # no others: units have numbers
+        unit, cell = group[order], tuple(own[order] for own in cell)
         return Units(np.ones(unit.max() + 1), unit, label[order], weight[order], cell)
     key = label.copy()
     for own in cell:

@@ -70,7 +70,8 @@ class Sample(Rows, frozen=True):
     )
     label: UInt8s  # 0 and 1
     weight: Floats | None = None  # float64; None counts rows
-    #: Which group (``--groups``) each row belongs to, from 0; None: every row is its own.
+    #: Which group (``--groups``) each row belongs to, from 0, those that weigh nothing last; None: every
+    #: row is its own.
     group: Int64s | None = None
     #: How many rows each of these stands for, where equal ones were counted (their weight is in
     #: `weight`); None: one.

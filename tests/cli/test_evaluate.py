@@ -338,3 +338,29 @@ def test_the_table_on_a_terminal(
     shown = invoke("evaluate", good, "--score score,other --by country --decision decision")
     for text in ("600 rows", "auc", "other-score", "precision", "score by slice", "country:at"):
         assert text in shown.stdout.decode()
+
+
+def test_groups_that_weigh_nothing_are_not_there(evaluate: Evaluate) -> None:
+    frame = rows(80).with_columns(weight=pl.when(pl.col("user") > 20).then(2.0).otherwise(0.0))
+    some = write(frame.filter(pl.col("weight") > 0), "some.parquet")
+    options = "--weight weight --groups user --top 0.3 --metrics auc,ece,mce"
+    found = [evaluate(path, options, intervals=True) for path in (write(frame, "a.csv"), some)]
+    assert found[0]["intervals"] == found[1]["intervals"]
+
+
+def test_a_table_of_counts_has_the_rates_and_intervals_of_its_rows(evaluate: Evaluate) -> None:
+    """Also under another base rate, where the top is cut exactly: half a positive row's weight."""
+    counts = pl.DataFrame(
+        {"score": [0.2, 0.8, 0.3, 0.9], "label": [0, 1, 1, 0], "n": [90, 8, 2, 20]}
+    ).with_columns(decision=pl.col("score") > 0.5, s=pl.lit("a"))
+    each = counts.select(pl.all().repeat_by("n").explode())
+    options = "--prevalence 0.3 --top 0.1 --by s --decision decision --metrics auc,ece,recall,count"
+    found = [
+        evaluate(write(frame, "rows.parquet"), options, *more, intervals=True)
+        for frame, more in ((counts, ["--weight n"]), (each, []))
+    ]
+    for part in ("metrics", "intervals"):
+        for score, slices in found[1][part].items():
+            for name, values in slices.items():
+                for metric, value in values.items():
+                    assert found[0][part][score][name][metric] == pytest.approx(value), metric
