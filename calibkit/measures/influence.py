@@ -221,10 +221,12 @@ class IntervalOptions(Struct, frozen=True, kw_only=True):
     threads: int = 1
     replicates: int = 200
 
-    def level(self, sample: Sample) -> Level | None:
+    def level(self, data: Slice) -> Level | None:
         """Return how far intervals reach for some rows; None where these are too few for any."""
-        units = None if sample.group is None else sample.units
-        few = min(sample.held.rows, sample.units) < 2
+        units = None if data.sample.group is None else data.sample.units
+        each = data.numbers
+        rows = data.sample.label.size if each is None else each.sum()
+        few = rows < 2 if units is None else min(rows, units) < 2
         return None if few else Level(self.confidence, units)
 
 

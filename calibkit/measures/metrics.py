@@ -16,8 +16,6 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-import numpy as np
-
 from calibkit.measures import influence, ranking, reliability
 from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
@@ -66,7 +64,7 @@ def intervals(
     threads.
     """
     defined = {name: float(value) for name, value in values.items() if value is not None}
-    level = options.level(data.sample)
+    level = options.level(data)
     if level is None:
         return {}
     found: dict[str, Interval | None] = {}
@@ -97,7 +95,7 @@ def differences(
 ) -> dict[str, Difference]:
     """Return the paired differences that have intervals, other less baseline; see `intervals`."""
     defined = {name: value for name, value in values.items() if value is not None}
-    level = options.level(other.sample)
+    level = options.level(other)
     if level is None:
         return {}
     found: dict[str, Difference] = {}
@@ -130,13 +128,10 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
-    sample = view.sample.held
-    counted = sample.number if view.sampled else sample.weight
-    each = sample.times if counted is None else counted
-    each = np.ones(sample.label.size) if each is None else each
-    positives = float(each[sample.label == 1].sum())
+    each, hit = view.numbers, view.sample.label == 1
+    positives = np.count_nonzero(hit) if each is None else float(each[hit].sum())
     if name == "auc":
-        return 2.0 <= positives <= float(each.sum()) - 2.0
+        return 2 <= positives <= (hit.size if each is None else float(each.sum())) - 2
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 

@@ -70,8 +70,8 @@ class Sample(Rows, frozen=True):
     )
     label: UInt8s  # 0 and 1
     weight: Floats | None = None  # float64; None counts rows
-    #: Which group (``--groups``) each row belongs to, from 0, those that weigh nothing last; None: every
-    #: row is its own.
+    #: Which group (``--groups``) each row belongs to, from 0, those that weigh nothing last; None:
+    #: every row is its own.
     group: Int64s | None = None
     #: How many rows each of these stands for, where equal ones were counted (their weight is in
     #: `weight`); None: one.
@@ -130,6 +130,15 @@ class Slice(Struct, frozen=True, kw_only=True):
         """Whether a row stands for others, so that its weight is no number of rows."""
         rescaled = self.settings.weight_kind == "sampling" or self.settings.prevalence is not None
         return rescaled and self.sample.weight is not None
+
+    @property
+    def numbers(self) -> Floats | None:
+        """How many rows each of the sample's is, 0 where it weighs nothing; None: one."""
+        sample = self.sample
+        counted = sample.number if self.sampled else sample.weight
+        if counted is not None or (sample.times is None and sample.weight is None):
+            return counted
+        return np.where(sample.weights > 0.0, 1 if sample.times is None else sample.times, 0.0)
 
     @property
     def by_rows(self) -> bool:
