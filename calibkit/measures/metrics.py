@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import numpy as np
+
 from calibkit.measures import influence, ranking, reliability
 from calibkit.measures.decisions import Confusion, interval_of
 from calibkit.measures.influence import IntervalOptions, Level
