@@ -131,9 +131,9 @@ def method(metric: str, data: View | Confusion, options: IntervalOptions) -> str
 def _enough(name: str, view: View) -> bool:
     """Whether rows are enough to tell how far a metric varies."""
     each, hit = view.numbers, view.sample.label == 1
-    positives = np.count_nonzero(hit) if each is None else float(each[hit].sum())
+    positives = float(np.count_nonzero(hit) if each is None else each[hit].sum())
     if name == "auc":
-        return 2 <= positives <= (hit.size if each is None else float(each.sum())) - 2
+        return 2.0 <= positives <= float(hit.size if each is None else each.sum()) - 2.0
     return name not in ("average_precision", "calibration_bias") or positives >= 2
 
 
