@@ -480,3 +480,26 @@ def open_source(inputs: Sequence[str], opening: Opening = AS_TOLD) -> Source:
     """
     tables = [_open(path, opening) for path in find_files(inputs)]
     return Source(settled(tables, opening.dialect.marks), opening)
+
+
+def open_readable(
+    inputs: Sequence[str], opening: Opening = AS_TOLD
+) -> tuple[Source | None, list[DataError]]:
+    """Open those inputs that can be read as rows of one schema, None if there are none.
+
+    With them come the errors of the others, of which `open_source` raises the first.
+    """
+    tables, errors = list[Table](), list[DataError]()
+    for path in find_files(inputs):
+        try:
+            tables.append(_open(path, opening))
+        except DataError as error:
+            errors.append(error)
+    while tables:
+        try:
+            return Source(settled(tables, opening.dialect.marks), opening), errors
+        except DataError as error:
+            errors.append(error)
+            others = [table for table in tables if table.part.path != error.file]
+            tables = others if len(others) < len(tables) else []
+    return None, errors

@@ -40,10 +40,26 @@ _HEAVY = 0.1
 _IDENTIFIER = 0.9
 
 
-def unreadable(error: DataError, files: Sequence[str]) -> Report:
-    """Return the report on inputs that cannot even be read as rows."""
-    finding = refused("error", "file", error.message, error)
-    return Report(rows=0, files=list(files), columns=[], findings=[finding])
+def validate_files(
+    options: ValidateOptions, source: Source | None, errors: Sequence[DataError]
+) -> Report:
+    """Return the report on the files that could be read, if any, and the `errors` of the others.
+
+    What the first lack, so that there is nothing to look at, the others may have: the errors are all
+    that is known then.  Raises `UsageError` as `validate` does where there are none.
+    """
+    found = Report(rows=0, files=[], columns=[], findings=[])
+    if source is not None:
+        try:
+            found = validate(options, source)
+        except UsageError:
+            if not errors:
+                raise
+    broken = [refused("error", "file", error.message, error) for error in errors]
+    files = [*found.files, *dict.fromkeys(error.file for error in errors if error.file)]
+    return Report(
+        rows=found.rows, files=files, columns=found.columns, findings=[*broken, *found.findings]
+    )
 
 
 def validate(options: ValidateOptions, source: Source) -> Report:
@@ -124,7 +140,7 @@ def _labels(findings: Findings) -> None:
         if hits in (0, column.len()):
             said = (
                 f"all rows are {'positive' if hits else 'negative'}: both classes are needed; name "
-                "the positive one by --positive"
+                "the positive one by --positive VALUE"
             )
             findings.add("error", "classes", said, column.name, column.len())
 
@@ -236,7 +252,9 @@ def _classes(findings: Findings) -> None:
         width = _probabilities(findings, matched)
         if first is None and width:
             first = matched
-            if "label" in roles and "counts" not in roles and not roles.get("score"):
+            # Beside votes labels are looked at where they are named: another fit would read them.
+            asked = "counts" not in roles or options.label is not None
+            if "label" in roles and asked and not roles.get("score"):
                 _classes_of_labels(findings, patterns.class_keys(matched, width))
     if "counts" in roles:
         votes = patterns.match_columns(findings.source, options.counts or COUNTS, "--counts")

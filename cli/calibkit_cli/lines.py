@@ -16,6 +16,7 @@ from calibkit.runtime.memory import memory_budget, reuse_memory
 from .console import Console
 
 if TYPE_CHECKING:
+    from calibkit.errors import DataError
     from calibkit.files.sources import Source
     from calibkit.runtime.memory import Memory
 
@@ -161,6 +162,17 @@ class Inputs(Reads):
         source = self.source(self.inputs, typed)
         console.aside(source.remarks)
         return source
+
+    def open_readable(self, console: Console) -> tuple[Source | None, list[DataError]]:
+        """Return the rows of the files that can be read, as `open` does, and the others' errors."""
+        from calibkit.files.sources import open_readable
+
+        console.show_progress()
+        reuse_memory()
+        source, errors = open_readable(self.inputs, self.opening(Opening))
+        if source is not None:
+            console.aside(source.remarks)
+        return source, errors
 
 
 class Reading(Budget, Inputs, Talk):

@@ -22,18 +22,12 @@ class ValidateLine(Inputs, Results):
 @declare.command
 def validate(options: ValidateOptions, line: ValidateLine) -> None:
     """Look, report."""
-    from calibkit.validation.run import unreadable
-    from calibkit.validation.run import validate as look
+    from calibkit.validation.run import validate_files
     from calibkit.validation.view import shown
 
     said = "all inputs give one report; name a file"
     console = Console(line.output, line.as_json, line.quiet, one=said)
-    try:
-        source = line.open(console)
-    except DataError as error:
-        report = unreadable(error, line.inputs)
-    else:
-        report = look(options, source)
+    report = validate_files(options, *line.open_readable(console))
     deliver(console, report, "Report")
     if not line.as_json:
         console.outline(report)

@@ -227,6 +227,10 @@ def test_labels_that_name_a_class(classes: int, said: str) -> None:
     rows = votes().drop("count_0", "count_1", "count_2")
     report = ck.validate(rows.with_columns(label=pl.col("row") % classes))
     assert found(report) == expected(said)
+    # Beside votes a label is looked at if it is named.
+    both = votes().with_columns(label=pl.col("row") % classes)
+    assert found(ck.validate(both)) == set()
+    assert found(ck.validate(both, label="label")) == expected(said)
 
 
 def test_the_command_reports_and_fails(invoke: Invoke) -> None:
@@ -264,6 +268,23 @@ def test_files_that_cannot_be_read_are_reported(invoke: Invoke) -> None:
     assert (finding["check"], finding["column"]) == ("file", "score")
     empty.write_text("score,label\n")
     assert invoke("validate", empty).code == 3
+    # Each of several that are broken or unlike the others is named, and the others are looked at.
+    odd, less = Path("odd.csv"), Path("less.csv")
+    odd.write_text("score,label\n0.1,0\n0.9,1\n2,5\n")
+    less.write_text("score\n0.5\n")
+    said = json.loads(invoke("validate", odd, twice, less, empty, "--json").stdout)
+    assert (said["rows"], said["files"]) == (3, ["odd.csv", "twice.csv", "empty.csv", "less.csv"])
+    assert [(one["check"], one["file"]) for one in said["findings"]] == [
+        ("file", "twice.csv"),
+        ("file", "empty.csv"),
+        ("file", "less.csv"),
+        ("range", "odd.csv"),
+        ("labels", "odd.csv"),
+    ]
+    less.write_text("other\n0.5\n")
+    said = json.loads(invoke("validate", less, twice, "--json").stdout)
+    assert [(one["check"], one["file"]) for one in said["findings"]] == [("file", "twice.csv")]
+    assert "no column to check" in invoke("validate", less).stderr
     # Text for no value is a class where the positive one is named.
     text.write_text("score,label\n" + "0.9,1\n0.2,0\n0.1,NA\n" * 9)
     assert invoke("validate", text).code == 3
