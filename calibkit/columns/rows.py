@@ -316,6 +316,7 @@ def numeric_column(
         return read_only(pl.Series(dtype=pl.Float64))
     array = _as_floats(column, where)
     lowest, highest = array.min(), array.max()  # NaN, if there is one
+    low, high = np.float64(low), np.float64(high)  # float32 may be too narrow for them
     fits = bool(lowest >= low and highest <= high)
     if not fits or (finite and not (np.isfinite(lowest) and np.isfinite(highest))):
         if np.isnan(array).any():

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import calibkit as ck
 from calibkit.methods.vad.moments import sum_moments, to_link
 from calibkit.options.vad import VadOptions
 from calibkit_kernels.elementary import logits
@@ -94,3 +95,14 @@ def test_replicates_that_agree_up_to_a_shift_have_no_conditional_variance() -> N
     found = sum_moments([member, member + 3.0], options).estimate()
     assert found.fit.conditional_variance == 0.0
     assert found.lambda_ == 1.0
+
+
+@pytest.mark.parametrize("scale", ["raw", "logit"])
+def test_narrow_members_are_read_without_a_warning(scale: str) -> None:
+    """The limits of members of any size are beyond float32."""
+    wide = np.array([[1.5, 1.0], [0.5, 0.25], [0.75, 0.5]])
+    one, two = (
+        ck.fit_vad(members=members, scale=scale, link="identity")
+        for members in (wide, wide.astype(np.float32))
+    )
+    assert one.lambda_ == two.lambda_
