@@ -33,6 +33,9 @@ _TEX = {
     ord("\\"): r"\textbackslash{}",
     ord("~"): r"\textasciitilde{}",
     ord("^"): r"\textasciicircum{}",
+    ord("<"): r"\textless{}",
+    ord(">"): r"\textgreater{}",
+    ord("|"): r"\textbar{}",
 }
 #: An interval in small print.
 _SPAN = "{{\\scriptsize[{}, {}]}}"

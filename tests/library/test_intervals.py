@@ -492,7 +492,7 @@ def test_latex_has_a_row_a_score_and_a_column_a_metric() -> None:
                 "all": {"count": 7, "brier": 0.123456, "loss[3]": 1.0},
                 "by:50%": {"count": 2, "brier": None},
             },
-            "b\\^": {"all": {"count": 7, "brier": -2.5e-9, "loss[3]": 1.0}},
+            "b\\^<|>": {"all": {"count": 7, "brier": -2.5e-9, "loss[3]": 1.0}},
             "other": {"all": {"auc": 1.0}},
             "judged by nothing": {"all": {}},
         },
@@ -501,7 +501,8 @@ def test_latex_has_a_row_a_score_and_a_column_a_metric() -> None:
     assert content(Evaluated(metrics=found), "m.tex").decode() == (
         "\\begin{tabular}{lrr}\n\\toprule\n & count & brier \\\\\n"
         "\\midrule\na\\_* & 7 & 0.1235 \\\\\n &  & {\\scriptsize[$-$0.25, 0.5]} \\\\\n"
-        "b\\textbackslash{}\\textasciicircum{} & 7 & $-$2.5$\\cdot10^{-9}$ \\\\\n"
+        "b\\textbackslash{}\\textasciicircum{}\\textless{}\\textbar{}\\textgreater{}"
+        " & 7 & $-$2.5$\\cdot10^{-9}$ \\\\\n"
         "\\midrule\na\\_*, by:50\\% & 2 & -- \\\\\n\\bottomrule\n\\end{tabular}\n\n"
         "\\begin{tabular}{lr}\n\\toprule\n & auc \\\\\n\\midrule\nother & 1 \\\\\n"
         "\\bottomrule\n\\end{tabular}\n"
