@@ -57,7 +57,7 @@ def figures(
 ) -> tuple[dict[str, Number], dict[str, Interval]]:
     """Return the metrics of the new rows, and their intervals."""
     level, sums = Level(options.confidence), counts.sums[one.name]
-    values: dict[str, Number] = {"count": counts.read}
+    values: dict[str, Number] = {}
     bounds: dict[str, Interval] = {}
 
     def rate(name: str, part: float, whole: float, rows: float) -> None:
@@ -68,6 +68,7 @@ def figures(
 
     rate("missing_share", counts.missing, counts.read, counts.read)
     total = _total(sums, "rows")
+    values["count"] = counts.read - counts.missing if one.weight is None else total
     thinned = _independent(one, sums)
     kish = total * thinned
     for name, part in (("selected_share", "selected"), ("outside_range", "outside")):

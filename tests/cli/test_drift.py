@@ -214,10 +214,12 @@ def test_weights_are_those_of_the_fit(
     twice = write(pl.read_parquet(fit).select(repeat), tmp_path / "twice.parquet")
     make(tmp_path / "weighted.json", "boundary", fit, goal, "--weight weight")
     make(tmp_path / "repeated.json", "boundary", twice, goal)
-    found = drift(tmp_path / "weighted", "new.parquet").result()
-    expected = drift(tmp_path / "repeated", new.select(repeat)).result()
+    found = drift(tmp_path / "weighted", "new.parquet", "--label label").result()
+    expected = drift(tmp_path / "repeated", new.select(repeat), "--label label").result()
     for name in HEADLINES:
         assert found[name] == expected[name]
+    assert found["metrics"] == expected["metrics"]
+    assert found["metrics"]["boundary"]["all"]["count"] == new["weight"].sum()
     (ends,), (others,) = (one["intervals"].values() for one in (found, expected))
     assert ends["all"] == others["all"] | {"missing_share": ends["all"]["missing_share"]}
 
@@ -262,6 +264,7 @@ def test_the_scale_of_sampling_weights_means_nothing(drift: Drift, tmp_path: Pat
             by = ("--calibrator", made) if assume == "calibrated" else ("--assume", assume)
             done = drift(tmp_path / "m", new, "--estimate", *by).result()
             both = done["metrics"]["boundary"], done["intervals"]["boundary"]
+            assert both[0]["all"].pop("count") == new["weight"].sum()
             found.append([part[name] for part in both for name in ("all", "estimated")])
     for first, *others in figures.values():
         assert others == [first, first]
