@@ -103,7 +103,8 @@ def _add_cells(
 ) -> None:
     """Keep ECE@j and cumulative ECE@j of each score in a slice."""
     asked, own = findings.asked, replace(cells, cell=part.of(cells.cell))
-    names = asked.wanted([f"{name}:{j}" for name in OF_CELLS for j in range(cells.columns)])
+    every = [f"{name}:{j}" for name in OF_CELLS for j in range(cells.columns)]
+    names = asked.wanted(every) or every  # as with decisions: a grid is given to be judged
     for view in views:
         found = () if small else stretches(view.sample, own, asked.settings)
         values = dict.fromkeys(names) | {f"{name}:{j}": value for name, j, value, _ in found}

@@ -169,8 +169,9 @@ def read_bounds(name: str, texts: Sequence[str]) -> list[Bound]:
 def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tuple[str, ...] | None:
     """Return the names of the metrics wanted, None for all.
 
-    A bound that stands in a name, as in ``recall_at_precision:0.9``, is added to `bounds`.  Measures
-    of decisions may be named as `boundary` does, ``balanced-accuracy`` or ``utility:1,-2,0,0``.
+    A bound that stands in a name, as in ``recall_at_precision:0.9``, is added to `bounds`; those that
+    have an option of their own are wanted beside the names.  Measures of decisions may be named as
+    `boundary` does, ``balanced-accuracy`` or ``utility:1,-2,0,0``.
     """
     wanted, unknown = [], []
     for text in texts:
@@ -190,6 +191,7 @@ def read_metrics(texts: Sequence[str], bounds: Mapping[str, list[Bound]]) -> tup
         known = sorted(map(_shown, MEANINGS))
         hints = "".join(f" {text!r}{nearest(text, known)}" for text in unknown)
         raise UsageError(f"--metrics: not known:{hints}; the metrics are {', '.join(known)}.")
+    wanted += [f"{name}:{bound}" for name, own in bounds.items() for bound in own]
     return tuple(dict.fromkeys(wanted)) if texts else None
 
 

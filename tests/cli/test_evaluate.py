@@ -184,6 +184,13 @@ def test_metrics_wanted(good: Path, evaluate: Evaluate) -> None:
         "--metrics recall_at_precision:0.5,recall_at_precision:.5",
     ):
         assert list(evaluate(good, twice)["metrics"]["score"]["all"]) == ["recall_at_precision:0.5"]
+    # What an option of its own asks for is there beside the names.
+    grid = make("grid.parquet", "bin", good, "--uncertainty-bins 2 --score-bins 2")
+    more = ("--metrics auc --recall-at-precision 0.5 --precision-at-recall 0.5 --grid", grid)
+    assert sorted(evaluate(good, *more)["metrics"]["score"]["all"]) == [
+        *("auc", "cumulative_ece_at:0", "cumulative_ece_at:1", "ece_at:0", "ece_at:1"),
+        *("precision_at_recall:0.5", "recall_at_precision:0.5"),
+    ]
 
 
 def test_narrow_scores_count_as_wide_ones(evaluate: Evaluate) -> None:
