@@ -145,6 +145,14 @@ def check_export(model: Model, dialect: str, request: Request, source: Source) -
     reads = plan_application(model, source, _options(request)).reads
     needed = [*program.columns(), *reads.needed.values(), *reads.optional]
     rows = source.read(list(dict.fromkeys(needed)))
+    for name, kind in rows.schema.items():
+        if dialect == "duckdb" and isinstance(kind, pl.Duration):
+            raise UsageError.of(
+                source.file,
+                f"column {name!r} holds lengths of time ({kind}), which databases write otherwise than "
+                "segments are named; give numbers, such as seconds, to the fit and here",
+                column=name,
+            )
     frame = pl.concat([rows, probes(program, rows, request.key)], how="vertical_relaxed")
     expected = applied(model, request, frame)
     text = export_model(model, dialect, request)

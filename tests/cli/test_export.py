@@ -75,6 +75,17 @@ def test_columns_that_are_read_and_added(invoke: Invoke, rows: Path) -> None:
             assert "no difference" in invoke("export", fitted, *line).stderr
 
 
+def test_lengths_of_time_are_not_segments_of_databases(invoke: Invoke) -> None:
+    hours = pl.duration(hours=pl.int_range(pl.len()) % 2 + 1)
+    rows, model = write(simulate(200).with_columns(shift=hours), "rows.parquet"), Path("m.json")
+    line = "--recall 0.5 --method st --folds 0 --by shift --min-group-positives 5 -q -o"
+    assert invoke("boundary", rows, line, model).code == 0
+    said = invoke("export", model, "--to sql --check", rows, "-o m.sql")
+    said.refused(2, "rows.parquet: column 'shift' holds lengths of time", "give numbers")
+    assert not Path("m.sql").exists()
+    assert invoke("export", model, "--to polars --check", rows, "-o m.py").code == 0
+
+
 def test_an_export_that_differs_is_not_written(
     invoke: Invoke, model: Path, rows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
