@@ -93,7 +93,8 @@ class Expression(Struct, frozen=True):
     right: float | Address
 
     def __str__(self) -> str:
-        right = self.right if isinstance(self.right, Address) else repr(self.right)
+        bound = self.right
+        right = bound if isinstance(bound, Address) else repr(bound).removesuffix(".0")
         return f"{self.left}{self.comparison}{right}"
 
 

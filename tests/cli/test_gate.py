@@ -119,6 +119,9 @@ def test_json_says_all_outcomes(save: Save, invoke: Invoke) -> None:
         "failed": True,
     }
     assert said["outcomes"][1]["bound_address"] == "s/all/auc"
+    done = invoke("gate", path, "--fail-if", "count>0", "--json")
+    assert json.loads(done.stdout)["outcomes"][0]["expression"] == "count>0"
+    invoke("gate", path, "--fail-if acu<1").refused(2, "acu<1:")
 
 
 def test_several_files(save: Save, invoke: Invoke, model: Path) -> None:
