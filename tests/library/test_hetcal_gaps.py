@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 
+import calibkit as ck
 from calibkit.methods.hetcal.run import cell_gaps, gap_beyond_chance
 
 LEAVES = 5
@@ -49,6 +51,20 @@ def test_a_cell_that_is_off_is_named_with_its_rows() -> None:
     assert gap.positive_rate == pytest.approx(label[own].mean())
     assert gap.mean_probability == pytest.approx(p[own].mean())
     assert 0.0 < gap.beyond < gap.positive_rate - gap.mean_probability
+
+
+def test_the_summary_tells_the_gap_and_what_of_it_is_beyond_chance() -> None:
+    p, label, leaf = rows(0)
+    frame = pl.DataFrame(
+        {"score": p, "label": np.where((p > 0.5) & (p < 0.6), 1, label), "leaf": leaf}
+    )
+    model = ck.fit_hetcal(frame, features="leaf", max_depth=0)
+    gap = model.fit.gap_beyond_chance
+    assert gap
+    apart = gap.positive_rate - gap.mean_probability
+    assert (
+        f"a gap of {apart:.4f}, {gap.beyond:.4f} of it beyond chance, in leaf 0" in model.summary()
+    )
 
 
 def test_rows_that_count_twice_are_two_rows_and_samples_are_not() -> None:

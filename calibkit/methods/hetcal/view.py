@@ -82,8 +82,9 @@ def _gaps(fit: HetcalFit) -> str:
     if not gap:  # a fit with groups, or a model from before it was looked for
         return f"{checked}: largest gap {fit.max_gap:.4f}, mean {fit.mean_gap:.4f}."
     return (
-        f"{checked}: chance does not explain a gap of {gap.beyond:.4f} in leaf {gap.leaf} from "
-        f"{gap.probability_from:g} to {gap.probability_to:g}, where {gap.positive_rate:.4f} of "
+        f"{checked}: a gap of {abs(gap.positive_rate - gap.mean_probability):.4f}, {gap.beyond:.4f} of "
+        f"it beyond chance, in leaf {gap.leaf} from {gap.probability_from:g} to "
+        f"{gap.probability_to:g}, where {gap.positive_rate:.4f} of "
         f"{cell_text(gap.rows)} rows are positive and {gap.mean_probability:.4f} was expected; mean "
         f"gap {fit.mean_gap:.4f}."
     )
