@@ -313,10 +313,12 @@ class Texts(Struct, frozen=True):
             if max(counts) < filled:
                 way = ways[counts.index(max(counts))]
                 zone = " with a zone" if way.zoned else ""
-                others = "" if said else ", as others are,"
+                problem = f"no date of the format {way.name}{zone}"
+                if not said:
+                    problem = f"{problem}, as others are," if max(counts) else "no date"
                 self._refuse(
                     way.read(_TEXT, self.dialect).is_null(),
-                    f"no date of the format {way.name}{zone}{others}",
+                    problem,
                     "give --date-format, such as '%d.%m.%Y', or text for the order of text",
                 )
             ways = [way for way, count in zip(ways, counts, strict=True) if count == filled]

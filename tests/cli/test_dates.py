@@ -63,9 +63,9 @@ def test_weeks_months_and_zones(tmp_path: Path) -> None:
         (["13/02/2024", "03/14/2024"], ["--date-format"]),
         (["2024-01-05", "yesterday"], ["'yesterday'", "--date-format"]),
         (["2024-02-30"], ["'2024-02-30'"]),
-        (["2024-01-05", "06.01.2024"], ["'06.01.2024'"]),
+        (["2024-01-05", "06.01.2024"], ["%Y-%m-%d, as others are", "'06.01.2024'"]),
         (["2024-01-05T10:00", "2024-01-05T10:00Z"], ["--date-format"]),
-        (["Jan 5, 2024"], ["--date-format"]),
+        (["Jan 5, 2024"], ["no date in 50 rows", "--date-format"]),
         (["05.01.24"], ["--date-format"]),
     ],
 )
