@@ -307,9 +307,11 @@ def _like_shards(states: Sequence[State]) -> list[Shard]:
                     file=other.path,
                 )
             called = name.removeprefix("problem.").removeprefix("asked.")
+            found = (side.get(name) for side in (yours, mine))
+            here, there = ("not given" if value is None else repr(value) for value in found)
             raise ModelError(
-                f"a state of another problem: {called} is {yours.get(name)!r} here, but "
-                f"{mine.get(name)!r} in {one.path}; make all parts with the same options",
+                f"a state of another problem: {called} is {here} here, but {there} in {one.path}; make "
+                "all parts with the same options",
                 file=other.path,
             )
     return [shard for state in states for shard in state.header.shards]

@@ -176,6 +176,8 @@ def test_states_of_rows_that_do_not_go_together() -> None:
     for pair, said in (
         ([state(a), state(b), state(a[::-1])], "the same shard of 100 rows"),
         ([state(a), state(b, max_depth=3)], "max_depth is 3 here"),
+        ([state(a), state(b, min_leaf=9)], "min_leaf is 9 here, but not given in"),
+        ([state(a, min_leaf=9), state(b)], "min_leaf is not given here, but 9 in"),
         ([state(a, FRAME[:40]), state(b, FRAME[:41])], "another problem: train"),
         ([state(a), state(b.cast({"x": pl.String}))], "column 'x' is String, but Float64"),
     ):
