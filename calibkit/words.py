@@ -18,16 +18,21 @@ _RENAMED = {
     "help-all": "docs/boundary.md",
 }
 
+#: A word with what it takes: ``cost:3.5,0.25``.
+_WITH = r"[a-z][\w-]*:[\w.-]+(?:,[\w.-]+)*(?<!\.)"
+
 #: A value that stands behind an option: a number or several, quoted text, a placeholder, or one of
 #: the words that options take.  Any other word goes on with the sentence.
 _VALUE = (
-    r"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{4,}\b|cost:\w+(?:,\w+)*|"
+    rf"-?\d[\w.]*(?:,\d[\w.]*)*(?<!\.)|'[^']*'|[A-Z]{{4,}}\b|{_WITH}|"
     r"(?:probability|percent|logit|raw|drop|null|tie|block|equal-(?:mass|width)|uncertainty-score|"
-    r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number)\b"
+    r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number|smoothed|"
+    r"clip|thirds|same|forest|vector|prior|decision(?:_NAME)?)\b"
 )
 _OPTION = re.compile(
     r"`(?!--[a-z0-9-]+`)[^`]*`|"  # a command line that is quoted as one
-    rf"(?<![\w-])--(?:(?P<option>method) (?P<method>(?!(?:is|and|or)\b)[a-z][\w-]*)|"
+    rf"(?<![\w-])--(?:(?P<option>method|maximize|minimize) "
+    rf"(?P<method>{_WITH}|(?!(?:is|and|or)\b)[a-z][\w-]*)|"
     rf"(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>{_VALUE}))?)"
 )
 

@@ -70,7 +70,7 @@ def inverted(rows: Numbers, positives: Numbers, size: int | None = None) -> str 
         return None
     return (
         f"higher scores go with fewer positives (AUC {auc:.3f}); is the score that of the other class, "
-        "or --positive the wrong one?"
+        "or --positive VALUE the wrong one?"
     )
 
 

@@ -538,7 +538,7 @@ def label_column(
 
 def never_positive(file: str, said: str, column: str, rows: int) -> DataError:
     """Return what is `said` of labels among which the positive class is not, as an error."""
-    said += "; name one of its values by --positive"
+    said += "; name one of its values by --positive VALUE"
     return DataError.of(file, said, column=column, rows=rows)
 
 

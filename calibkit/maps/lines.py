@@ -99,13 +99,16 @@ def platt_line(points: Points, targets: str, threads: int) -> tuple[float, float
 def falling_note(points: Points, a: float) -> str | None:
     """Return a warning where the line falls."""
     said = f"a = {a:.4g} is negative for {points.what}: higher scores are less often positive"
-    return f"{said} (see --positive)" if a < 0.0 else None
+    return f"{said} (see --positive VALUE)" if a < 0.0 else None
 
 
 def flat_note(points: Points, what: str, *, flat: bool) -> str | None:
     """Return a warning where the map of several scores is the same for all."""
-    said = f"{what} 0 for {points.what}: higher scores are not more often positive, so all get the"
-    return f"{said} same probability (see --positive)" if flat and points.score.size > 1 else None
+    said = (
+        f"{what} 0 for {points.what}: higher scores are not more often positive, so all get the same "
+        "probability (see --positive VALUE)"
+    )
+    return said if flat and points.score.size > 1 else None
 
 
 def refuse_separated(
@@ -148,7 +151,7 @@ def fit_temperature(points: Points, options: MapOptions, _: list[Points]) -> Fou
         return Found({"temperature": 1.0 / inverse})
     said = (
         f"the temperature is infinite for {points.what}: the scores say nothing about the label, so "
-        "that all get 1/2 (see --positive)"
+        "that all get 1/2 (see --positive VALUE)"
     )
     return Found({"temperature": None}, said)
 

@@ -245,7 +245,7 @@ def _need_classes(rows: EvaluateRows, spec: EvaluateOptions, source: Source) -> 
         raise DataError.of(
             source.file,
             f"all rows are {only}, but a curve needs both classes; name the positive class by "
-            "--positive if labels are not 0/1",
+            "--positive VALUE if labels are not 0/1",
             column=spec.label,
         )
 

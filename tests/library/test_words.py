@@ -27,6 +27,14 @@ WORDS = {
     "as in --regularization 1,10, or": "as in regularization=(1, 10), or",
     "give --minimize cost:FP,FN columns": "give minimize='cost:FP,FN' columns",
     "goes with --minimize cost:FP,FN, and": "goes with minimize='cost:FP,FN', and",
+    "but --minimize cost:3.5,0.25 needs some": "but minimize='cost:3.5,0.25' needs some",
+    "with --maximize fbeta:0.5.": "with maximize='fbeta:0.5'.",
+    "no --maximize f1 or --maximize": "no maximize='f1' or maximize",
+    "use --targets smoothed, whose": "use targets='smoothed', whose",
+    "by --decision decision.": "by decision='decision'.",
+    "by --decision decision_NAME": "by decision='decision_NAME'",
+    "for --split thirds; use --split same": "for split='thirds'; use split='same'",
+    "(see --positive VALUE)": "(see positive=VALUE)",
     "such as --fail-if 'auc<0.75'.": "such as fail_if='auc<0.75'.",
     "by --positive VALUE": "by positive=VALUE",
     "--tag a, --no-intervals, --train-input": "tags a, intervals=False, train_input",
@@ -64,6 +72,16 @@ def test_errors_are_those_of_python_too() -> None:
         with pytest.raises(FileNotFoundError, match="nowhere"):
             ck.fit_calibrator(missing)
     assert not issubclass(ck.InfeasibleError, ValueError)
+
+
+def test_falling_scores_are_told_of_in_python() -> None:
+    rows = ck.simulate_posterior(300, seed=1).with_columns(score=1.0 - pl.col("score"))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ck.fit_calibrator(rows, method="platt")
+    said = [str(one.message) for one in caught]
+    assert any("(see positive=VALUE)" in one for one in said)
+    assert any("or positive=VALUE the wrong one?" in one for one in said)
 
 
 def test_apply_and_drift_speak_python() -> None:

@@ -407,7 +407,8 @@ def need_both_classes(rows: HetcalRows) -> None:
     raise DataError.of(
         file,
         f"column {column!r}: {which} row is positive; a calibration "
-        "map needs rows of both classes; name the positive class by --positive if labels are not 0/1",
+        "map needs rows of both classes; name the positive class by --positive VALUE if labels are not "
+        "0/1",
         column=column,
         rows=rows.count,
     )

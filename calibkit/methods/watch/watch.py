@@ -273,7 +273,7 @@ def watch(options: WatchOptions, source: Source) -> Watched:
     if hits and not any(hits) and options.positive is not None:
         said = f"column {options.label!r}: no row has the positive class {options.positive!r}"
         if not state.nights:  # every alert would count as wrong, for good
-            raise DataError.of(source.file, f"{said}; name one of its values by --positive")
+            raise DataError.of(source.file, f"{said}; name one of its values by --positive VALUE")
         notes = (*notes, said)
     if nights and state.calendar == "run":  # the next night, or the last if it has these rows
         (night,) = nights

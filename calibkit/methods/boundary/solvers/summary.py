@@ -121,7 +121,7 @@ class Summary(Struct, frozen=True, kw_only=True):
         for needed, word in (("p", "positive"), ("n", "negative")):
             if needed in target.needs and not counts[needed]:
                 problem = f"column {column!r}: no {word} row, but {target.flags} needs some"
-                advice = "name the positive class by --positive if labels are not 0/1"
+                advice = "name the positive class by --positive VALUE if labels are not 0/1"
                 said = f"{problem}; {advice}"
                 raise DataError.of(self.file, said, column=column, rows=self.origin.rows)
 
