@@ -27,6 +27,7 @@ DIFFERENT = {
         "sample, auto",
     ),
     "rows that cannot be selected teach the path too": ("confidence",),
+    "rows are dealt to folds in the same way whatever the unit of the weights": ("sampling",),
     "the same for groups that are numbers and for the same ones as text": ("intervals of groups",),
 }
 #: Keys that models have since, by the words that say so.
@@ -58,9 +59,11 @@ LAST_DIGITS = {
     "looks for the best constant strength around that of a sample": ("alpha", "alpha, isotonic"),
     "`evaluate --prevalence` compares bounds exactly": ("evaluate weights",),
     "Normal quantiles come from Python": ("drift", "sample, evaluate"),
-    "where a row stands for several comes from exact slopes": ("sampling",),
-    "With `--groups` or `--time` trees and boosted partitions differ in the last digits": (
+    "With `--groups` or `--time` trees differ in the last digits only": (
         *("tree of groups", "tree in time"),
+    ),
+    "the squared loss of the summary are means over votes": (
+        *("classes, temperature", "classes, matrix", "votes, vector", "votes, vector, cv"),
     ),
 }
 
