@@ -75,6 +75,7 @@ def add(app: typer.Typer, name: str, run: Callable[..., None], *kinds: type[Opti
                 Console(warnings=typed.get("warnings", "show")).warn(
                     f"--threads {threads} is more than this machine's processors: {most} are used"
                 )
+        _refuse_broken_text(known, typed)
         _refuse_clashes(known, typed)
         run(*(_made(kind, typed) for kind in kinds))
 
@@ -141,7 +142,7 @@ def _parameter(option: Option) -> inspect.Parameter:
     )
 
 
-# An output that is one of the inputs is refused before anything is read ----------------------------
+# Text that is none, and an output that is one of the inputs, are refused before anything is read ---
 
 #: What stands in the help for a file that is read, and for one that is written if its group says so.
 _NAMED = "[NAME=]MODEL"
@@ -153,6 +154,23 @@ _FORMAT = "output_format"
 
 #: A file, whatever it is called: device and number on it.
 Identity = tuple[int, int]
+
+
+def _refuse_broken_text(options: Sequence[Option], typed: Mapping[str, Any]) -> None:
+    """Raise a `UsageError` where a text was typed in bytes that Python could not read.
+
+    Names of files may have any bytes; no model, table or message can hold others.
+    """
+    for option in options:
+        if option.path or option.metavar in _READ + _WRITTEN:
+            continue
+        value = typed.get(option.name)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and re.search("[\ud800-\udfff]", text):
+                raise UsageError(
+                    f"{option.flag} {text!r} is not UTF-8, or PYTHONUTF8=0 keeps it from being read "
+                    "as that; give it in UTF-8."
+                )
 
 
 def _refuse_clashes(options: Sequence[Option], typed: Mapping[str, Any]) -> None:

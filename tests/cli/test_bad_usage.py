@@ -84,6 +84,27 @@ def test_json_and_the_result_cannot_share_standard_output(
     assert json.loads(alone.stdout).get("kind") == ("boundary" if name == "boundary" else None)
 
 
+@pytest.mark.parametrize(
+    ("name", "option", "value"),
+    [
+        ("boundary", "--tag", "a=\udce9"),
+        ("boundary", "--null-values", "NA,\udce9"),
+        ("apply", "--column", "decision=\udce9"),
+    ],
+)
+def test_values_that_are_no_utf8_are_refused(
+    name: str, option: str, value: str, refuse: Refuse
+) -> None:
+    message = refuse(name, write(scores(), "a.csv"), option, value, code=2)["message"]
+    assert message.startswith(f"{option} {value!r} is not UTF-8")
+
+
+def test_files_may_have_names_that_are_no_utf8(invoke: Invoke, model: Path) -> None:
+    out = Path("\udce9.csv")
+    assert invoke("apply", model, write(scores(), "a.csv"), "-o", out, "-q").code == 0
+    assert out.stat().st_size
+
+
 def test_levels_without_uncertainties_are_impossible(refuse: Refuse) -> None:
     path = write(scores().drop("uncertainty"), "a.csv")
     for name in ("bin", "boundary"):
