@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import tempfile
 import weakref
@@ -201,6 +202,11 @@ def disk_room(size: int = 0) -> Iterator[None]:
     except ResourceError:
         raise
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise ResourceError(
+                f"what does not fit into --memory needs a file ({error.strerror}); let more be open "
+                "by ulimit -n, or raise --memory"
+            ) from error
         folder = tempfile.gettempdir()
         needed = f", {size:,} bytes are needed" if size else ""
         raise ResourceError.of(

@@ -7,11 +7,13 @@ hash).  The result is plain arrays, and a key for each row, from which folds and
 
 Arrays are in memory, or maps of scratch files.  What has been touched of a map stays resident until the
 memory is needed, so a watch lets go of it wherever the process holds more than the budget: the numbers
-stay in the file, and come back when they are next used.
+stay in the file, and come back when they are next used.  A fit may have thousands of arrays, and many
+systems let a process open 256 or 1024 files: none is kept open for a map.
 """
 
 from __future__ import annotations
 
+import ctypes
 import math
 import mmap
 import os
@@ -19,7 +21,9 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from io import BufferedRandom
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,7 +49,7 @@ _STATM: Final = Path("/proc/self/statm")
 MOST_VALUES: Final = 65_535
 #: How many distinct rows, those of the smallest hashes, quantiles are taken over beyond.
 SAMPLE_ROWS: Final = 262_144
-#: Buckets at most: each is an open file.
+#: Buckets at most: the more there are, the smaller are the pieces that each is read by.
 _MOST_BUCKETS: Final = 256
 #: How often the bytes of a bucket are needed while it is sorted, and how many rows it has at most
 #: where there is more room: few enough to be sorted quickly.
@@ -93,21 +97,67 @@ class Arrays:
                 os.posix_fallocate(file.fileno(), 0, size)
             else:
                 file.truncate(size)
-            made = mmap.mmap(file.fileno(), size)
+            if not hasattr(mmap, "MAP_SHARED"):  # a system without the calls of `_Map`
+                return np.frombuffer(mmap.mmap(file.fileno(), size), dtype).reshape(shape)
+            made = _Map(file.fileno(), size)
         _WATCH.add(made, self._memory.bytes)
-        return np.frombuffer(made, dtype).reshape(shape)
+        return np.asarray(made).view(dtype).reshape(shape)
+
+
+class _Map:
+    """A file in memory, as bytes for numpy; it need not stay open.
+
+    Python's own maps each keep a descriptor of their file as long as they are there.
+    """
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._library = _c_library()
+        access = mmap.PROT_READ | mmap.PROT_WRITE
+        address = self._library.mmap(None, size, access, mmap.MAP_SHARED, descriptor, 0)
+        if address == _FAILED:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        # Not as the process ends: a thread may be at work on it still.
+        weakref.finalize(self, self._library.munmap, address, size).atexit = False
+        self._address, self.size = address, size
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (address, False),
+        }
+
+    def let_go(self) -> None:
+        """Keep nothing of it resident."""
+        self._library.madvise(self._address, self.size, mmap.MADV_DONTNEED)
+
+
+#: What `mmap` returns where it fails.
+_FAILED: Final = ctypes.c_void_p(-1).value
+
+
+@cache
+def _c_library() -> ctypes.CDLL:
+    """Return the C library, with the types of what `_Map` calls."""
+    library = ctypes.CDLL(None, use_errno=True)
+    place, size, number = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+    library.mmap.restype = place
+    library.mmap.argtypes = [place, size, number, number, number, ctypes.c_long]
+    library.munmap.argtypes = [place, size]
+    library.madvise.argtypes = [place, size, number]
+    return library
 
 
 class _Watch:
     """Keeps what is resident of all maps within the budget."""
 
     def __init__(self) -> None:
-        self._maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
+        self._maps: weakref.WeakSet[_Map] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._running = False
         self._budget = 0
 
-    def add(self, made: mmap.mmap, budget: int) -> None:
+    def add(self, made: _Map, budget: int) -> None:
         with self._lock:
             self._maps.add(made)
             self._budget = budget
@@ -128,7 +178,7 @@ class _Watch:
                 return
             if int(_STATM.read_bytes().split()[1]) * _PAGE > most:
                 for one in maps:
-                    one.madvise(mmap.MADV_DONTNEED)
+                    one.let_go()
 
 
 _WATCH: Final = _Watch()
@@ -240,9 +290,9 @@ class RowStore:
     """Takes rows in any order, and gives them in one: by ``score``, if there is one, then by hash.
 
     `fields` has the dtype of each column, or ``(dtype, width)`` for several numbers a row; `rows` is
-    how many will be added at most.  Where `arrays` are maps the rows wait in files, by ranges of score
-    (without one: of hash), and are sorted range by range; the first column of `scores` holds what is
-    known of the scores.
+    how many will be added at most.  Where `arrays` are maps the rows wait in a file, those of each call
+    by ranges of score (without one: of hash), and are sorted range by range; the first column of
+    `scores` holds what is known of the scores.
     """
 
     def __init__(
@@ -259,31 +309,33 @@ class RowStore:
         self._kind = np.dtype([*described, ("hash", np.uint64)])
         self._arrays, self._count = arrays, 0
         self._ordered = scores is not None
-        self._files: list[BufferedRandom] = []
+        self._file: BufferedRandom | None = None
+        #: Where in the file, in rows, the ranges of each call begin, and the last one ends.
+        self._bounds: list[Int64s] = []
         if arrays.mapped:
-            size = _buckets(self._kind, rows, arrays)
+            self._size = _buckets(self._kind, rows, arrays)
             if scores is not None:
-                self._borders = scores.borders(0, size)
-                size = self._borders.size + 1
+                self._borders = scores.borders(0, self._size)
+                self._size = self._borders.size + 1
             with disk_room():
-                self._files = [unnamed_file() for _ in range(size)]
-            for file in self._files:  # where reading ends by an error: what waits is not written
-                weakref.finalize(self, file.raw.close)
+                self._file = unnamed_file()
+            # Where reading ends by an error: what waits is not written.
+            weakref.finalize(self, self._file.raw.close)
         self._waiting: list[Mapping[str, Numbers]] = []
 
     def add(self, columns: Mapping[str, Numbers]) -> None:
         """Add rows: their columns, and ``hash``, a 64-bit hash of all that is held of each."""
         hashes = columns["hash"]
-        self._count += hashes.size
-        if not self._files:
+        start, self._count = self._count, self._count + hashes.size
+        if self._file is None:
             self._waiting.append(columns)
             return
         records = np.empty(hashes.size, self._kind)
         for name in self._kind.names or ():
             records[name] = columns[name]
-        # The file of each row: greater ones have greater scores, or hashes.
+        # The range of each row: greater ones have greater scores, or hashes.
         place = np.zeros(records.size, np.int64)
-        last = np.full(records.size, len(self._files) - 1)
+        last = np.full(records.size, self._size - 1)
         if self._ordered:
             place = np.searchsorted(self._borders, records["score"], side="left")
             last = np.searchsorted(self._borders, records["score"], side="right")
@@ -291,11 +343,11 @@ class RowStore:
         half, width = np.uint64(32), (last - place + 1).astype(np.uint64)
         place = place + ((hashes >> half) * width >> half).astype(np.int64)
         order = np.argsort(place, kind="stable")
-        ends = np.cumsum(np.bincount(place, minlength=len(self._files)))
-        for file, end, begin in zip(self._files, ends, np.append(0, ends), strict=False):
-            if end > begin:
-                with disk_room():
-                    file.write(records[order[begin:end]].tobytes())
+        bounds = np.append(0, np.cumsum(np.bincount(place, minlength=self._size)))
+        self._bounds.append(start + bounds)
+        for begin, end in pairwise(bounds):  # not all at once, which would be one more copy
+            with disk_room():
+                self._file.write(records[order[begin:end]].tobytes())
 
     def finish(self) -> dict[str, Numbers]:
         """Return the columns in their order, and ``key`` in place of the hash: a word for each row.
@@ -327,11 +379,19 @@ class RowStore:
         """Yield the columns of the rows, some rows after the others, range by range."""
         if self._waiting:
             yield self._waiting
-        while self._files:
-            with disk_room(), self._files.pop(0) as file:
-                file.seek(0)
-                records = np.fromfile(file, self._kind)
-            yield [records]
+        if self._file is None:
+            return
+        with disk_room(), self._file as file:
+            for place in range(self._size):
+                spans = [bounds[place : place + 2].tolist() for bounds in self._bounds]
+                records = np.empty(sum(end - begin for begin, end in spans), self._kind)
+                filled = 0
+                for begin, end in spans:
+                    own = records[filled : filled + end - begin]
+                    file.seek(begin * own.itemsize)
+                    file.readinto(own.view(np.uint8).data)
+                    filled += own.size
+                yield [records]
 
 
 def _order(hashes: UInt64s, score: Numbers | None) -> Int64s:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sys
 import tempfile
 import threading
@@ -210,11 +212,60 @@ def test_maps_keep_their_numbers_when_they_are_let_go_of(monkeypatch: pytest.Mon
     watching = [own.daemon for own in threading.enumerate() if own.name == "calibkit-maps"]
     for row in range(1000):
         array[row] = row
-    (made,) = [one for one in row_store._WATCH._maps if len(one) == array.nbytes]
-    made.madvise(row_store.mmap.MADV_DONTNEED)
+    (made,) = [one for one in row_store._WATCH._maps if one.size == array.nbytes]
+    made.let_go()
     np.testing.assert_array_equal(array[:, 17], np.arange(1000))
     del array, made
     assert all(watching)  # a process ends though it holds maps
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="nothing tells what is open")
+def test_arrays_and_ranges_keep_few_files_open(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    watch = row_store._Watch()
+    watch._running = True  # its thread would hold arrays a little longer
+    monkeypatch.setattr(row_store, "_WATCH", watch)
+
+    def in_use() -> tuple[int, int]:
+        opened = [one.resolve() for one in Path("/proc/self/fd").iterdir()]
+        maps = Path("/proc/self/maps").read_text()
+        return sum(tmp_path in one.parents for one in opened), maps.count(str(tmp_path))
+
+    arrays = [Arrays(LITTLE).empty((100, 3), np.int32) for _ in range(50)]
+    assert in_use() == (0, 50)
+    del arrays
+    assert in_use() == (0, 0)
+    with patch("calibkit.summaries.row_store._buckets", lambda *_: 100):
+        store = RowStore({"label": np.int8}, 10, Arrays(LITTLE))
+    assert in_use() == (1, 0)
+    store.finish()
+    assert in_use() == (0, 0)
+
+
+def test_arrays_of_a_system_that_has_other_maps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(row_store.mmap, "MAP_SHARED")
+    array = Arrays(LITTLE).empty((100, 3), np.int32)
+    array[:] = 7
+    assert array.sum() == 2100
+
+
+def test_what_cannot_be_mapped_is_an_error_of_the_system() -> None:
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        row_store._Map(-1, 4096)
+
+
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENFILE])
+def test_too_many_open_files_are_told_with_what_to_do(
+    code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused() -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(row_store, "unnamed_file", refused)
+    with pytest.raises(ResourceError, match=r"open files.*ulimit -n"):
+        Arrays(LITTLE).empty(1000, np.float64)
 
 
 def test_a_scratch_folder_in_memory_is_told(
