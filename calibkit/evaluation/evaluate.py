@@ -168,7 +168,7 @@ def state(options: EvaluateOptions, source: Source) -> State:
         used = columns_used(options, source).values()
         reader = partial(read_classes if options.counts is None else read_votes, options)
         return row_state(ClassesState, options, {}, RowReading(source, used, reader))
-    table = reading.grid_of(options.grid, options.scale)
+    table = reading.grid_of(options.grid_table, options.scale)
     problem = Problem(
         asked=plain(options, "boundary", "grid", "grid_score", "uncertainty"),
         boundary=None if options.model is None else model_hash(options.model),

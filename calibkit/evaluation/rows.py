@@ -22,8 +22,7 @@ from calibkit.columns.segments import Segments, read_segments
 from calibkit.columns.weights import at_prevalence, in_units
 from calibkit.errors import DataError, ModelError, UsageError
 from calibkit.evaluation.findings import Slice
-from calibkit.files.frames import open_frame
-from calibkit.files.sources import Source, open_source
+from calibkit.files.sources import Source
 from calibkit.measures.cells import Cells, place
 from calibkit.measures.views import FixedClasses, Sample
 from calibkit.models.kinds import ACTIONS, KINDS, Applier, Request
@@ -31,7 +30,7 @@ from calibkit.models.lineage import check_makers
 from calibkit.models.model import Model
 from calibkit.models.scales import measure
 from calibkit.options.evaluate import EvaluateOptions
-from calibkit.options.shared import ColumnOptions, FrameLike
+from calibkit.options.shared import ColumnOptions
 from calibkit.summaries.binning import GridTable, is_grid_table, read_grid_table
 from calibkit.summaries.score_batches import Reading, rows_within
 from calibkit.summaries.score_rows import ScoreRows, columns_beside, read_score_rows, resolve
@@ -83,7 +82,10 @@ def with_score(options: EvaluateOptions, source: Source) -> EvaluateOptions:
     if "score" in alike and own.name.strip().casefold() != "score":
         return options
     scale: Any = own.scale if options.scale == "probability" else None
-    return dataclasses.replace(options, scores=(own.name,), scale=scale or options.scale)
+    found = dataclasses.replace(options, scores=(own.name,), scale=scale or options.scale)
+    # Files that are read already, and may be pipes, which cannot be read once more.
+    vars(found).update(model=options.model, grid_table=options.grid_table)
+    return found
 
 
 def columns_used(options: EvaluateOptions, source: Source) -> dict[str, str]:
@@ -146,7 +148,7 @@ def read_evaluate_rows(options: EvaluateOptions, source: Source) -> EvaluateRows
     if options.prevalence is not None:  # which rounds the weight of each row
         reading = replace(reading, needs_each="--prevalence")
     rows = rows_within(source, reading, source.memory)
-    table = grid_of(options.grid, options.scale)
+    table = grid_of(options.grid_table, options.scale)
     shape = None if table is None else table.grid.shape
     return rows_of(options, rows, shape, three_way=decides_three_ways(options.model))
 
@@ -261,7 +263,7 @@ def _beside(options: EvaluateOptions, source: Source) -> dict[str, _Beside]:
         found[name] = _one(options.ranked[0], partial(reaches, lowest=lowest))
     if options.model is not None:
         found["decision"] = _boundary(options, source, options.model)
-    table = grid_of(options.grid, options.scale)
+    table = grid_of(options.grid_table, options.scale)
     if table is not None:
         found["cell"] = _grid(options, source, table)
     return found
@@ -322,16 +324,15 @@ def _boundary(options: EvaluateOptions, source: Source, model: Model) -> _Beside
     return [*reads.needed.values(), *reads.optional], decide
 
 
-def grid_of(grid: FrameLike | None, scale: Any = "probability") -> GridTable | None:
-    """Return the grid over whose cells calibration is judged, if there is one.
+def grid_of(table: Source | None, scale: Any = "probability") -> GridTable | None:
+    """Return the grid of a table, if there is one.
 
     `scale` is that of scores where the table does not say it, as text cannot.
 
     Raises `UsageError`: a table that is none of `calibkit bin`.
     """
-    if grid is None:
+    if table is None:
         return None
-    table = open_source(grid) if isinstance(grid, list) else open_frame(grid, "grid")
     if not is_grid_table(table):
         raise UsageError(f"{table.file}: is not a table of `calibkit bin`.", file=table.file)
     return read_grid_table(table, ColumnOptions(scale=scale))

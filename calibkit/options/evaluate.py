@@ -16,6 +16,7 @@ from calibkit.options.option import Options, inside, listed, option
 from calibkit.options.shared import FrameLike, Names, named_column
 
 if TYPE_CHECKING:
+    from calibkit.files.sources import Source
     from calibkit.models.model import Model
     from calibkit.numerics.bounds import Bound
     from calibkit.options.metrics import Settings, Share
@@ -293,6 +294,13 @@ class EvaluateOptions(shared.Segmented, shared.Seeded, Scored, shared.JudgedClas
     def model(self) -> Model | None:
         """The model whose decisions are judged."""
         return None if self.boundary is None else shared.model_of(self.boundary, "--boundary")
+
+    @cached_property
+    def grid_table(self) -> Source | None:
+        """The table over whose cells calibration is judged."""
+        from calibkit.files.frames import open_frame
+
+        return None if self.grid is None else open_frame(self.grid, "grid")
 
     @cached_property
     def thresholds(self) -> dict[str, float]:

@@ -23,6 +23,7 @@ from calibkit.errors import DataError, InfeasibleError, UsageError, nearest
 from calibkit.evaluation.evaluate import evaluate
 from calibkit.evaluation.findings import ALL
 from calibkit.evaluation.rows import grid_of
+from calibkit.files.frames import open_frame
 from calibkit.files.sources import Source
 from calibkit.measures import cells
 from calibkit.measures.views import Sample
@@ -237,7 +238,7 @@ def ece_points(source: Source, options: kinds.EceAtOptions) -> Points:
     source.require(list(options.names), "--score")
     given = None
     columns = options.columns
-    found = grid_of(options.grid)
+    found = None if options.grid is None else grid_of(open_frame(options.grid, "grid"))
     if found is not None:
         own: Any = found.columns["score"]
         given, spread = found.grid, found.columns.get("uncertainty")

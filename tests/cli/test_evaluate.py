@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -154,6 +155,29 @@ def test_a_boundary_and_a_grid_read_the_columns_named(
     renamed = write(rows().rename({"uncertainty": "spread"}), "renamed.parquet")
     assert invoke("evaluate", renamed, *given).code == 2
     assert evaluate(renamed, *given, "--uncertainty spread")["metrics"] == known
+
+
+def piped(path: Path) -> str:
+    """Return a pipe with the bytes of a small file."""
+    end, start = os.pipe()
+    with os.fdopen(start, "wb") as file:
+        file.write(path.read_bytes())
+    return f"/dev/fd/{end}"
+
+
+@pytest.mark.parametrize(
+    "more", [[], ["--score", "score"], ["--report", "page.html"], ["--partial"], ["--dry-run"]]
+)
+def test_a_boundary_and_a_grid_come_by_pipes(good: Path, invoke: Invoke, more: list[str]) -> None:
+    model, grid = boundary(good), make("grid.parquet", "bin", good, "--score-bins 3")
+    said, files = [], [Path("a.state"), Path("b.state")]
+    for given, out in zip([(model, grid), (piped(model), piped(grid))], files, strict=True):
+        line = ["--boundary", given[0], "--grid", given[1], *more]
+        output = ["-o", out] if "--partial" in more else []
+        said.append(invoke("evaluate", good, *line, "-q", *output))
+        assert said[-1].code == 0, said[-1]
+    assert said[0].stdout == said[1].stdout
+    assert len({out.read_bytes() for out in files if out.exists()}) <= 1
 
 
 def test_a_boundary_says_the_score_where_none_is_named(
