@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from calibkit.errors import UsageError
@@ -76,6 +77,13 @@ def merge(line: MergeLine) -> None:
     from calibkit.summaries.states import merge_states
 
     paths = [str(path) for path in find_files(line.inputs)]
+    for path in paths:
+        if Path(path).is_fifo():
+            raise UsageError.of(
+                path,
+                "a state is read more than once, which a pipe cannot be; name a file, or give one "
+                "state on standard input, by -",
+            )
     if are_states(line.inputs):
         _merge_watches(line, paths)
         return

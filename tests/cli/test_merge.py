@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from collections.abc import Callable
@@ -179,6 +180,13 @@ def test_a_state_from_standard_input(
     assert there.returncode == 0, there.stderr
     here = make(tmp_path / "here.json", *line.split())
     assert here.read_bytes() == (tmp_path / "there.json").read_bytes()
+
+
+def test_a_state_by_a_pipe_is_refused_as_one(tmp_path: Path, invoke: Invoke) -> None:
+    end, start = os.pipe()
+    os.close(start)
+    invoke("merge", f"/dev/fd/{end}", "-q", "-o", tmp_path / "a.json").refused(2, "by -")
+    os.close(end)
 
 
 @pytest.fixture(scope="module")
