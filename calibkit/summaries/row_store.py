@@ -21,6 +21,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from io import BufferedRandom
 from itertools import pairwise
@@ -176,9 +177,10 @@ class _Watch:
                 most = max(_FULL * self._budget, _BASE)
             if not maps:
                 return
-            if int(_STATM.read_bytes().split()[1]) * _PAGE > most:
-                for one in maps:
-                    one.let_go()
+            with suppress(OSError):  # too many files are open: it looks again
+                if int(_STATM.read_bytes().split()[1]) * _PAGE > most:
+                    for one in maps:
+                        one.let_go()
 
 
 _WATCH: Final = _Watch()

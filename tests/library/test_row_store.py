@@ -244,6 +244,22 @@ def test_arrays_and_ranges_keep_few_files_open(
     assert in_use() == (0, 0)
 
 
+def test_a_look_that_finds_no_descriptor_is_followed_by_another(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    let_go, statm = threading.Event(), tmp_path / "statm"
+    statm.symlink_to(tmp_path)  # which is there, but cannot be read
+    monkeypatch.setattr(row_store, "_STATM", statm)
+    monkeypatch.setattr(row_store, "_WATCH", row_store._Watch())
+    monkeypatch.setattr(row_store._Map, "let_go", lambda _: let_go.set())
+    array = Arrays(LITTLE).empty(1000, np.float64)
+    assert not let_go.wait(5 * row_store._INTERVAL)
+    (tmp_path / "other").write_text(f"0 {2**40}")
+    (tmp_path / "other").replace(statm)
+    assert let_go.wait(30)
+    del array
+
+
 def test_arrays_of_a_system_that_has_other_maps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(row_store.mmap, "MAP_SHARED")
     array = Arrays(LITTLE).empty((100, 3), np.int32)
