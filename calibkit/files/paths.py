@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import platform
 import re
 import stat
 import sys
@@ -24,6 +25,9 @@ STDIN: Final = "-"
 
 #: Names that all mean standard output.
 STDOUT_NAMES: Final = frozenset({"-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"})
+
+#: What the names of open files begin with.
+_DESCRIPTORS: Final = ("/dev/fd/", "/proc/self/fd/")
 
 #: What addresses that polars reads begin with.
 SCHEMES: Final = ("s3", "gs", "gcs", "az", "abfs", "abfss", "https", "http")
@@ -151,6 +155,10 @@ def _walk(folder: Path) -> Iterator[Named]:
 def _need_file(name: str) -> None:
     path = Path(name)
     if not path.exists():
+        if path.is_symlink():
+            raise MissingFileError.of(
+                name, f"is a symbolic link to {path.readlink()}, where no file is; mend it"
+            )
         known: list[str] = []
         with suppress(OSError):  # a folder that is not there, or may not be listed
             known = os.listdir(path.parent)  # noqa: PTH208 (names)
@@ -216,6 +224,8 @@ def check_folder(directory: str) -> None:
     """
     path = Path(directory)
     place = path if path.exists() else path.parent
+    if place == path and not _is_folder(path):
+        raise UsageError.of(directory, "is a file; leave the / out, or name a folder")
     if not _is_folder(place):
         raise UsageError.of(directory, f"no such folder as {place}; create it first")
     if not os.access(place, os.W_OK | os.X_OK):
@@ -277,7 +287,7 @@ def directory_outputs(
 
 def final_path(output: str) -> Path | None:
     """Return the file that `output` means, symbolic links followed; None for a stream."""
-    if output in STDOUT_NAMES or output.startswith(("/dev/fd/", "/proc/self/fd/")):
+    if output in STDOUT_NAMES | {"/dev/stderr"} or output.startswith(_DESCRIPTORS):
         return None
     path = Path(os.path.realpath(output))
     try:
@@ -294,7 +304,7 @@ def fresh_path(final: Path) -> Path:
 
     Such files that killed processes of this machine have left are removed.
     """
-    host = zlib.crc32(os.uname().nodename.encode())
+    host = zlib.crc32(platform.node().encode())
     before = f".{os.fsdecode(os.fsencode(final.name)[:_KEPT_NAME])}.calibkit-{host:08x}-"
     stale = re.compile(rf"{re.escape(before)}(\d+)-[0-9a-f]+\.tmp")
     with suppress(OSError):  # a folder that takes files may not be listed
@@ -306,6 +316,8 @@ def fresh_path(final: Path) -> Path:
 
 
 def _alive(process: int) -> bool:
+    if os.name != "posix":  # where signal 0 asks nothing: it is Ctrl-C
+        return True
     try:
         os.kill(process, 0)
     except (OSError, OverflowError) as error:

@@ -222,7 +222,9 @@ def arrow_file(frame: pl.DataFrame, metadata: dict[str, str], compression: str =
 
 def _write_synced(temporary: Path, final: Path, write: Write) -> None:
     """Write a new file with the permissions of the one it replaces, from the first; else the umask."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+    for name in ("O_CLOEXEC", "O_BINARY"):  # each of some systems
+        flags |= getattr(os, name, 0)
     mode = 0o666
     with suppress(FileNotFoundError, PermissionError):
         mode = stat.S_IMODE(final.stat().st_mode)

@@ -49,6 +49,8 @@ def test_a_missing_file_and_the_nearest_names(name: str, refuse: Refuse) -> None
     assert error["file"] == str(Path("calb.csv"))
     assert "did you mean 'calib.csv'" in error["message"]
     assert "no file matches" in refuse(name, Path("*.nothing"), code=2)["message"]
+    Path("loop.csv").symlink_to("loop.csv")
+    assert "is a symbolic link to loop.csv" in refuse(name, Path("loop.csv"), code=2)["message"]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -56,6 +58,7 @@ def test_outputs_that_cannot_be_written(name: str, invoke: Invoke, model: Path) 
     path = write(scores(), "a.csv")
     line, file = start(name, model, path), "b.json" if name == "boundary" else "rows.parquet"
     invoke(*line, "-o", Path("nowhere") / file).refused(2, "no such folder")
+    invoke(*line, "-o", f"{path}/").refused(2, "is a file")
     invoke(*line, "-o", f"s3://nowhere/{file}").refused(2, "not written there")
     if name != "boundary":
         invoke(*line, "-o rows.txt").refused(2, "--output-format")

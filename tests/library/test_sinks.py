@@ -82,6 +82,23 @@ def test_stale_temporaries_of_dead_processes_are_removed(tmp_path: Path) -> None
     assert sorted(leftovers(tmp_path)) == sorted(others)
 
 
+def test_systems_without_some_calls_write_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("uname", "O_CLOEXEC"):
+        monkeypatch.delattr(os, name)
+    monkeypatch.setattr(os, "kill", None)  # where it would send Ctrl-C
+    other = outputs.fresh_path(tmp_path / "x.json")
+    other.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(outputs.os, "name", "nt")
+        outputs.fresh_path(tmp_path / "x.json")
+    assert leftovers(tmp_path) == [other.name]
+    other.unlink()
+    write_bytes(b"1", str(tmp_path / "x.json"))
+    assert (tmp_path / "x.json").read_bytes() == b"1"
+
+
 def test_a_folder_that_may_not_be_listed_takes_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +119,20 @@ def test_symbolic_links_are_written_through(tmp_path: Path) -> None:
         assert link.is_symlink()
         assert target.read_bytes() == content
     assert not leftovers(tmp_path)
+
+
+def test_standard_error_is_written_directly() -> None:
+    end, start = os.pipe()
+    kept = os.dup(2)
+    os.dup2(start, 2)
+    try:
+        check_output("/dev/stderr")
+        write_bytes(b"1", "/dev/stderr")
+    finally:
+        os.dup2(kept, 2)
+    assert os.read(end, 9) == b"1"
+    for descriptor in (kept, start, end):
+        os.close(descriptor)
 
 
 def test_special_files_are_written_directly(tmp_path: Path) -> None:
