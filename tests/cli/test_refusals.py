@@ -144,7 +144,7 @@ OPTIONS: dict[str, dict[str, Said]] = {
         "--regularization=-1": "at least 0",
         "--map-regularization 1,2,3": "INTERCEPT",
         "--map-regularization 1": "--map vector and matrix",
-        "--scale raw": "--scale raw",
+        "--scale raw": "use one of probability, logit",
     },
     "evaluate": {
         "--metrics f1": "f1 is of decisions: name them by --boundary, --decision or --threshold",

@@ -187,7 +187,7 @@ def test_where_nothing_can_be_blocked_or_reviewed(invoke: Invoke) -> None:
     assert done.result()["block_thresholds"] == [None]
     few.write_text("score,label\n" + "0.9,1\n" * 2 + "0.9,0\n" * 2 + "0.1,0\n" * 6)
     done = invoke("boundary", few, "--precision 0.9 --review-capacity 0.3 --method exact")
-    done.refused(4, "hold a positive one", "raise the capacity")
+    done.refused(4, "hold a positive one", "raise --review-capacity")
 
 
 def test_commands_for_one_threshold_refuse(rows: Path, invoke: Invoke) -> None:
