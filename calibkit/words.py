@@ -29,10 +29,12 @@ _VALUE = (
     r"score-uncertainty|sampling|frequency|each|overall|auto|identity|row-number|smoothed|"
     r"clip|thirds|same|forest|vector|prior|decision(?:_NAME)?)\b"
 )
+#: What goes on with a sentence where the name of a method or a measure could stand.
+_SENTENCE = "(?:is|and|or|takes?|needs?|goes|cannot|has|of|with|to|for|in|by|that|says|fits)"
 _OPTION = re.compile(
     r"`(?!--[a-z0-9-]+`)[^`]*`|"  # a command line that is quoted as one
     rf"(?<![\w-])--(?:(?P<option>method|maximize|minimize) "
-    rf"(?P<method>{_WITH}|(?!(?:is|and|or)\b)[a-z][\w-]*)|"
+    rf"(?P<method>{_WITH}|(?!{_SENTENCE}\b)[a-z][\w-]*)|"
     rf"(?P<name>[a-z][a-z0-9-]*)(?: (?P<value>{_VALUE}))?)"
 )
 

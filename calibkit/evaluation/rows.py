@@ -199,7 +199,7 @@ def rows_of(
         texts = texts_of(known)
         if rows.weight is not None and not rows.weight.all():  # groups that weigh nothing come last
             held = frame["groups"].filter(pl.Series(rows.weight > 0.0)).unique()
-            texts = known.is_in(held.to_list()).not_().cast(pl.String) + texts
+            texts = known.is_in(held.implode()).not_().cast(pl.String) + texts
         places = texts.rank("dense").cast(pl.Int64) - 1
         group = frame["groups"].replace_strict(known, places).to_numpy()
     whole = Sample(rows.score, rows.labels, rows.weight, group, rows.times)

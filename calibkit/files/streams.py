@@ -207,6 +207,11 @@ def disk_room(size: int = 0) -> Iterator[None]:
                 f"what does not fit into --memory needs a file ({error.strerror}); let more be open "
                 "by ulimit -n, or raise --memory"
             ) from error
+        if error.errno == errno.ENOMEM:
+            raise ResourceError(
+                f"what does not fit into --memory cannot be mapped ({error.strerror}): allow more "
+                "addresses by ulimit -v, or raise --memory"
+            ) from error
         folder = tempfile.gettempdir()
         needed = f", {size:,} bytes are needed" if size else ""
         raise ResourceError.of(

@@ -364,11 +364,12 @@ def _beside(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
 
 def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) -> list[str]:
     """Say of each bound of the fit whether the rows of the evaluation keep it."""
-    certificate, lines, parts = model.fit.certificate, [], {ALL: ""}
+    certificate, lines, parts, unseen = model.fit.certificate, [], {ALL: ""}, list[str]()
     if model.bounded_groups:
         by = model.columns["by"].name
         slices = [f"{by}:{name}" for name in model.bounded_groups]
         parts = {one: f" in {one}" for one in slices if one in metrics.metrics[BOUNDARY]}
+        unseen = [one for one in slices if one not in parts]
     for name, bound in model.objective.subject_to.items():
         text = f"{name} {sign(name)} {bound:.9g}"
         if name == "capacity" and bound >= 1.0:
@@ -378,6 +379,8 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
             continue
         if not parts:
             lines.append(f"{text} in each segment is not judged here: --by {by} does.")
+        elif unseen:
+            lines.append(f"{text} is not judged here in {', '.join(unseen)}.")
         for part, where in parts.items():
             cell = _found(metrics, metric_of(name), part)
             if cell.value is None:

@@ -169,18 +169,21 @@ class _Watch:
 
     def _watch(self) -> None:
         pause = threading.Event()
-        while True:
+        pause.wait(_INTERVAL)
+        while self._look():  # a call of its own: while this waits nothing here holds a map
             pause.wait(_INTERVAL)
-            with self._lock:
-                maps = list(self._maps)
-                self._running = bool(maps)
-                most = max(_FULL * self._budget, _BASE)
-            if not maps:
-                return
-            with suppress(OSError):  # too many files are open: it looks again
-                if int(_STATM.read_bytes().split()[1]) * _PAGE > most:
-                    for one in maps:
-                        one.let_go()
+
+    def _look(self) -> bool:
+        """Let go of what is resident beyond the budget; return whether there are maps."""
+        with self._lock:
+            maps = list(self._maps)
+            self._running = bool(maps)
+            most = max(_FULL * self._budget, _BASE)
+        with suppress(OSError):  # too many files are open: it looks again
+            if maps and int(_STATM.read_bytes().split()[1]) * _PAGE > most:
+                for one in maps:
+                    one.let_go()
+        return bool(maps)
 
 
 _WATCH: Final = _Watch()

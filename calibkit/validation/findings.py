@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from calibkit.arrays import Bools, Floats
 from calibkit.columns.patterns import find_features, match_columns, natural_key
 from calibkit.columns.rows import FloatArray, OffendingRows, RowFinder, missing_mask, numeric_column
-from calibkit.errors import DataError, UsageError
+from calibkit.errors import CalibkitError, DataError, UsageError
 from calibkit.files.frames import names as listed
 from calibkit.files.sources import Source
 from calibkit.models.model import Shown
@@ -52,8 +52,8 @@ class Finding(Struct, frozen=True, forbid_unknown_fields=True):
     first_rows: list[int] = []
 
 
-def refused(level: str, check: str, message: str, error: DataError) -> Finding:
-    """Return the finding that a reader refused rows, with where they are."""
+def refused(level: str, check: str, message: str, error: CalibkitError) -> Finding:
+    """Return the finding that a reader refused rows, or a file, with where they are."""
     place = error.column, error.rows, error.file, error.first_rows
     return Finding(level, check, message, *place)
 

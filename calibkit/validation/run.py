@@ -52,9 +52,11 @@ def validate_files(
     if source is not None:
         try:
             found = validate(options, source)
-        except UsageError:
+        except UsageError as error:
             if not errors:
                 raise
+            found.files = list(source.paths)
+            found.findings = [refused("error", "file", error.message, error)]
     broken = [refused("error", "file", error.message, error) for error in errors]
     files = [*found.files, *dict.fromkeys(error.file for error in errors if error.file)]
     return Report(

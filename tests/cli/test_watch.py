@@ -148,7 +148,7 @@ def test_a_bound_in_each_segment_is_watched_in_each(
     assert "segment" not in test
     assert test["rows"] == sum(one["rows"] for one in by_segment.values())
     other = watch(frame, "--period day --precision 0.6", model="each")
-    other.refused(3, "precision >= 0.6, in each segment there, precision >= 0.6 here")
+    other.refused(3, "precision >= 0.6 in each segment there, precision >= 0.6 here")
     watch(frame, "--period day -q -o watch.prom", model="each", state="m").succeeded()
     assert (
         'calibkit_precision_rows{score="boundary",slice="shop:b"}' in Path("watch.prom").read_text()

@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 import tracemalloc
 from collections import Counter
 from pathlib import Path
@@ -292,3 +293,25 @@ def test_a_scratch_folder_in_memory_is_told(
     assert not Arrays().warnings
     monkeypatch.setattr(row_store, "_in_memory", lambda folder: False)
     assert not Arrays(LITTLE).warnings
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="nothing tells what is mapped")
+def test_arrays_are_unmapped_while_others_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(row_store, "_WATCH", row_store._Watch())
+
+    def mapped() -> int:
+        return Path("/proc/self/maps").read_text().count(str(tmp_path))
+
+    kept = Arrays(LITTLE).empty(1000, np.float64)
+    for _ in range(3):
+        more = [Arrays(LITTLE).empty(1000, np.float64) for _ in range(5)]
+        threading.Event().wait(3 * row_store._INTERVAL)  # the watch has seen them
+        del more
+        until = time.monotonic() + 30
+        while mapped() > 1 and time.monotonic() < until:
+            threading.Event().wait(row_store._INTERVAL)
+        assert mapped() == 1
+    assert kept.size == 1000

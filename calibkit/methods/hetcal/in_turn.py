@@ -171,15 +171,21 @@ def fit(rows: HetcalRows, options: HetcalOptions, folds: Folds | None) -> Found:
             others = [judged & folds.used(part) for part in parts]
         else:
             made = booster.run(most, options.workers, parts[0])
-            count, linear, others = _best_count([made.losses]), made.score, held
-        pooled = _judged(rows, rows.score, held, [folds.used(part) for part in parts])
+            count, linear = _best_count([made.losses]), made.score
+            half = np.cumsum(held[0]) % 2 == 0  # each half is judged under the line of the other
+            held = [held[0] & half, held[0] & ~half]
+            others = held[::-1]
+        before = [folds.used(part) for part in parts]
+        pooled = _judged(rows, rows.score, held, before * (len(held) // len(before)))
         calibrated = _judged(rows, linear, held, others)
         if calibrated >= pooled:  # what gains nothing is not made
             count, linear, calibrated = 0, rows.score, pooled
         if len(parts) > 1 or not count:
             made = booster.run(count, options.workers)
         made.parts = made.parts[:count]
-        slope, intercept = pooled_line(replace(rows, score=linear), judged).tolist()
+        # Of scores that nothing was learnt from all rows are as good.
+        learnt = pooled_line(replace(rows, score=linear), judged if count else None)
+        slope, intercept = learnt.tolist()
         checked = CrossValidated(pooled=pooled, calibrated=calibrated, folds=len(parts))
     if not made.parts:  # a partition of one part, which moves nothing
         made.parts = [(Tree([Node(rows.totals.total, rows.totals.hits, 0)]), Maps(np.eye(1, 2)))]

@@ -260,10 +260,13 @@ def _labelled(
     if options.calibration:
         column = frame[reading.reads.needed["score"]]
         score = readers.as_fitted(options.fitted.columns["score"], column, where)
-    segment = reading.segment_of(frame) if reading.segments else np.zeros(frame.height)
+    told = [chance, weight]
+    if reading.segments:
+        told = [reading.segment_of(frame), *told]
     for place, own in _by_night(places):
-        alike = np.stack([segment[own], chance[own], weight[own]])
-        (segments, chances, weights), code = np.unique(alike, axis=1, return_inverse=True)
+        alike = np.stack([column[own] for column in told])
+        kinds, code = np.unique(alike, axis=1, return_inverse=True)
+        *segments, chances, weights = kinds
         counts = np.zeros((weights.size, 2), np.int64)
         np.add.at(counts, (code.ravel(), label[own]), 1)
         cells = zip(chances.tolist(), *counts.T.tolist(), strict=True)
@@ -271,7 +274,7 @@ def _labelled(
         if options.weight is not None:
             counted["weights"] = tuple(weights.tolist())
         if reading.segments:
-            counted["segments"] = tuple(segments.astype(np.int64).tolist())
+            counted["segments"] = tuple(segments[0].astype(np.int64).tolist())
         if options.calibration:
             scores = bins.calibration_counts(score[own], label[own], edges)
             counted["scores"] = tuple(map(tuple, scores.tolist()))

@@ -7,7 +7,7 @@ of a night and their order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -84,11 +84,16 @@ class Night(msgspec.Struct, frozen=True, forbid_unknown_fields=True, array_like=
             for segment, cell, weight in zip(*parts, strict=True)
         }
 
-    def counts(self, segment: int | None) -> Cells:
-        """Return the rows of a segment by its place, or all, as bets are made on them."""
-        return _sums(
-            (kind[1:], rows) for kind, rows in self.kinds.items() if segment in (None, kind[0])
-        )
+    def counts(self) -> Cells:
+        """Return the rows as bets are made on them."""
+        return _sums((kind[1:], rows) for kind, rows in self.kinds.items())
+
+    def by_segment(self) -> Mapping[int, Cells]:
+        """Return the rows of each segment that has any, by its place."""
+        found: dict[int, dict[tuple[float, float], tuple[int, int]]] = {}
+        for (segment, *kind), rows in self.kinds.items():
+            found.setdefault(segment, {})[kind[0], kind[1]] = rows
+        return found
 
     @property
     def rows(self) -> int:
@@ -356,8 +361,8 @@ def _asked(state: WatchState) -> dict[str, object]:
     """Return what is watched and how, by what messages call it."""
     more = {"calibration": state.calibration, "drift": bool(state.drift)}
     one_each = state.tested[:: len(state.segments) or 1]
-    texts = [replace(promise, segment=None).text for promise in one_each]
-    texts += ["in each segment"] * bool(state.segments)
+    where = "each segment" if state.segments else None
+    texts = [replace(promise, segment=where).text for promise in one_each]
     return {
         "model": state.model,
         "bound": ", ".join([*texts, *(name for name, watched in more.items() if watched)]),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from calibkit.methods.watch.watch import Watched
 from calibkit.models.page import Page
 
+#: Of how many promises a summary tells each.
+_MOST_TOLD = 12
+
 
 def headline(found: Watched) -> str:
     """Return in a few words what was found."""
@@ -16,15 +19,19 @@ def headline(found: Watched) -> str:
 
 def lines(found: Watched) -> list[str]:
     """Return what to do, and where each promise stands."""
+    tests = [test for test in found.tests if test.estimate is not None]
+    told = tests
+    if len(tests) > _MOST_TOLD:  # those that are refuted, or nearest to it
+        told = sorted(tests, key=lambda test: -test.highest)[:_MOST_TOLD]
     return [
         found.advice,
         *(
             f"{test.text}: {test.estimate:.4f} of {test.rows:,} labelled rows, "
             f"between {test.low:.4f} and {test.high:.4f}; e-value {test.e_value:.4g}, alarm at "
             f"{test.threshold:g}."
-            for test in found.tests
-            if test.estimate is not None
+            for test in told
         ),
+        *[f"{len(tests) - _MOST_TOLD} more promises are in the result."] * (told is not tests),
         *(
             f"{one.name} against the fit: {one.moved:.1%} of {one.rows:,} rows moved; e-value "
             f"{one.e_value:.4g}, drift at {one.threshold:g}."

@@ -374,9 +374,13 @@ def _share(state: WatchState, shares: int) -> float:
 
 def _bets(state: WatchState) -> list[_Bet]:
     alpha, found = _alpha(state), list[_Bet]()
+    place = {name: at for at, name in enumerate(state.segments)}
+    parted = [night.by_segment() for night in state.nights if place]
+    whole = [night.counts() for night in state.nights]
     for promise in state.tested:
-        segment = None if promise.segment is None else state.segments.index(promise.segment)
-        nights = [night.counts(segment) for night in state.nights]
+        nights = whole
+        if promise.segment is not None:
+            nights = [own.get(place[promise.segment], {}) for own in parted]
         rate = partial(bets.estimate, promise, alpha=alpha)
         proof = bets.evidence(promise, nights)
         found.append(_Bet(promise.name, promise.bound, promise.segment, proof, nights, rate))
@@ -492,10 +496,11 @@ def _advice(tests: Sequence[Tested], proofs: Sequence[Evidence], state: WatchSta
         return f"{text}: wait."
     unsure = [test for test in tests if test.worst is None or not test.kept_by(test.worst)]
     if unsure:
-        names = " and ".join(test.rate for test in unsure[:_NAMED])
-        if len(unsure) > _NAMED:
-            names += f" and {len(unsure) - _NAMED} more"
-        wait = max(_wait(test, state) for test in unsure)
+        named = [test.rate for test in unsure[:_NAMED]]
+        named += [f"{len(unsure) - _NAMED} more"] if len(unsure) > _NAMED else []
+        names = " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+        waits = [_wait(test, state) for test in unsure]
+        wait = max(waits) if all(waits) else 0
         when = ""
         if wait and state.last is not None:
             then = states.period_at(state.last + wait, state.calendar)

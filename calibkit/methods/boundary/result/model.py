@@ -115,12 +115,14 @@ class BoundaryModel(Model):
 
     @property
     def bounded_groups(self) -> tuple[str, ...]:
-        """The groups each of which keeps the bound by itself; none where it is one on all rows."""
+        """The groups with thresholds each of which keeps the bound by itself; none where it is one."""
         if self.groups is msgspec.UNSET or self.bound != "each":
             return ()
-        sure = self.fit.certificate
-        failed = (sure.failed or ()) if sure is not None else ()
-        return tuple(name for name in self.groups if name not in failed)
+        return tuple(
+            name
+            for name, own in self.groups.items()
+            if set(own.score_thresholds) - {None} or any(own.take or ())
+        )
 
     def thresholds(self) -> Floats:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
