@@ -119,7 +119,12 @@ def test_a_bound_in_each_segment_is_watched_in_each(
     """A segment whose alerts are all false from the third night on, under a mean that is not."""
     number = pl.int_range(pl.len())
     shop = pl.when(number % 4 == 0).then(pl.lit("b")).otherwise(pl.lit("a"))
-    fit = write(pl.read_parquet(models / "fit.parquet").with_columns(shop=shop), "fit.parquet")
+    never = number % 25 == 7  # a segment without positives, which has no threshold and no promise
+    fit = pl.read_parquet(models / "fit.parquet").with_columns(
+        shop=pl.when(never).then(pl.lit("c")).otherwise(shop),
+        label=pl.when(never).then(0).otherwise(pl.col("label")),
+    )
+    fit = write(fit, "fit.parquet")
     each = ("--by shop --bound each --min-group-positives 0", "--precision 0.6 --method st")
     make(models / "each.json", "boundary", fit, *each)
     frame = nights(4).with_columns(shop=shop)
