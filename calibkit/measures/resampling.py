@@ -251,7 +251,9 @@ def units_of(view: View, cell: tuple[Int64s, ...]) -> Units:
             order = np.lexsort((weight, label, *cell, group))
         order = order[weight[order] > 0.0]  # no others: units have numbers
         unit, cell = group[order], tuple(own[order] for own in cell)
-        return Units(np.ones(unit.max() + 1), unit, label[order], weight[order], cell)
+        mean = np.zeros(unit.max() + 1)
+        mean[unit] = 1.0  # groups of other slices need no draw
+        return Units(mean, unit, label[order], weight[order], cell)
     key = label.copy()
     for own in cell:
         key = key * (1 + int(own.max())) + own
