@@ -190,7 +190,8 @@ def slices_of(
 ) -> Iterator[Slice]:
     """Yield all rows, the shares with the largest values, and the values of a column, in order."""
     yield Slice(ALL, None)
-    if top is not None and sample is not None:
+    if top is not None:
+        assert sample is not None  # whose rows have these values
         for share, mask in zip(shares, top_rows(top, sample, shares), strict=True):
             yield Slice(f"top:{share.text}", mask)
     if segments is None:

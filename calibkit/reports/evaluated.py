@@ -377,10 +377,9 @@ def _bounds(model: BoundaryModel, metrics: Metrics, options: EvaluateOptions) ->
         if why := _apart(model, options, name):
             lines.append(f"{text} is not judged here: {why}.")
             continue
-        if not parts:
-            lines.append(f"{text} in each segment is not judged here: --by {by} does.")
-        elif unseen:
-            lines.append(f"{text} is not judged here in {', '.join(unseen)}.")
+        if unseen:
+            how = "" if parts else ": name its column by --by"
+            lines.append(f"{text} is not judged here in {some_of(unseen, 3)}{how}.")
         for part, where in parts.items():
             cell = _found(metrics, metric_of(name), part)
             if cell.value is None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -282,10 +283,14 @@ def same_numbers() -> None:
 
 
 def old_numpy() -> bool:
-    """Whether numpy is older than 2.4, without importing it, or what reads the metadata of packages."""
-    numpy = PathFinder.find_spec("numpy")
-    assert numpy is not None and numpy.origin is not None  # which calibkit needs
-    said = Path(numpy.origin).with_name("version.py").read_text("utf-8")
+    """Whether numpy is older than 2.4, without importing it, or what reads the metadata of packages.
+
+    One that is not found in a folder, as its own developers have it, is taken for a new one.
+    """
+    found, said = PathFinder.find_spec("numpy"), ""
+    if found is not None and found.origin is not None:
+        with suppress(OSError):
+            said = Path(found.origin).with_name("version.py").read_text("utf-8")
     return bool(re.search(r'^version = "2\.[0-3]\.', said, re.MULTILINE))
 
 

@@ -313,6 +313,19 @@ def test_a_boundary_that_flags_nothing_promises_nothing(invoke: Invoke) -> None:
     review = invoke("boundary", path, "--precision 0.95 --recall 0.5 --method st")
     review.succeeded("block if never", "expect no alerts: ", "precision undefined")
     assert "misses the bound precision" not in review.stderr
+    by = write(rows.with_columns(g=pl.Series(["a", "b"] * 200)), "by.csv")
+    groups = invoke("boundary", by, "--minimize cost:9,1 --method st --by g")
+    groups.succeeded("Flag rows by g. On new data expect no alerts.")
+
+
+def test_a_boundary_that_flags_by_chance_alone_flags_some(invoke: Invoke) -> None:
+    place = pl.int_range(4000)
+    rows = pl.select(score=(place % 2 + 1) / 4, label=(place % 16 % 3 == 1).cast(pl.Int8))
+    random = invoke("boundary", write(rows, "a.csv"), "--fpr 0.0123 --method stochastic")
+    random.succeeded("Flag rows from 0.5 up with probability 0.0", "alerts to be right")
+    assert "no alerts" not in random.stderr
+    low, bound = re.findall(r"rate ([0-9.]+) on new .* fpr <= ([0-9.]+);", random.stderr)[0]
+    assert float(low) > float(bound)
 
 
 def test_a_score_bin_that_begins_at_an_infinite_score_has_no_place_in_a_model(

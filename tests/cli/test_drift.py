@@ -319,6 +319,11 @@ def test_segments(models: Path, drift: Drift, tmp_path: Path) -> None:
     fitted = json.loads(model.read_bytes())["fit"]
     assert found["selected_share"] == fitted["reference"]["selected_share"]
     assert found["psi_score"] == pytest.approx(0.0, abs=1e-12)
+    each = "--precision 0.6 --confidence 0.8 --by g --bound each --min-group-positives 20"
+    make(tmp_path / "each.json", "boundary", rows, each)
+    done = drift(tmp_path / "each", rows, "--label label")
+    assert "is certified in each segment of g, and drift judges all rows together" in done.stderr
+    assert "certificate" not in done.result()
 
 
 @pytest.mark.parametrize("assume", ["covariate", "prior"])

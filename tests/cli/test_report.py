@@ -172,6 +172,25 @@ def test_a_page_compares_figures_of_rows_that_count_alike(
 
 
 @pytest.mark.usefixtures("plain")
+def test_a_bound_of_each_segment_is_judged_where_the_page_shows_it(reported: Reported) -> None:
+    sites = pl.Series(["a", "b"] * 300)
+    frame = simulate(600).with_columns(site=sites, other=sites)
+    words = "--precision 0.5 --method st --by site --bound each --min-group-positives 20"
+    rows = write(frame, "fit.parquet")
+    model = make("each.json", "boundary", rows, words + " --confidence 0.8")
+    shown = reported(frame, "--boundary", model, "--by site").text
+    for site in ("a", "b"):
+        assert f"precision >= 0.5 in site:{site}: these rows show" in shown
+    assert "not judged here" not in shown
+    assert "in each segment of site that has thresholds" in shown
+    other = reported(frame, "--boundary", model, "--by other").text
+    assert "precision >= 0.5 is not judged here in site:a, site:b: name its column by --by" in other
+    assert "these rows show" not in other.partition("Pictures")[0]
+    part = reported(frame.filter(site="a"), "--boundary", model, "--by site").text
+    assert "precision >= 0.5 is not judged here in site:b." in part
+
+
+@pytest.mark.usefixtures("plain")
 def test_bounds_and_shares_are_not_rounded_away(reported: Reported) -> None:
     label = [1] * 19_999 + [0] + [0] * 900
     frame = pl.DataFrame({"score": [0.9] * 20_000 + [0.1] * 900, "label": label})

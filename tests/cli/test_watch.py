@@ -124,9 +124,8 @@ def test_a_bound_in_each_segment_is_watched_in_each(
         shop=pl.when(never).then(pl.lit("c")).otherwise(shop),
         label=pl.when(never).then(0).otherwise(pl.col("label")),
     )
-    fit = write(fit, "fit.parquet")
     each = ("--by shop --bound each --min-group-positives 0", "--precision 0.6 --method st")
-    make(models / "each.json", "boundary", fit, *each)
+    make(models / "each.json", "boundary", write(fit, "fit.parquet"), *each)
     frame = nights(4).with_columns(shop=shop)
     wrong = (pl.col("shop") == "b") & (pl.col("night") >= 2)
     frame = frame.with_columns(label=pl.when(wrong).then(0).otherwise(pl.col("label")))
@@ -151,6 +150,11 @@ def test_a_bound_in_each_segment_is_watched_in_each(
     pooled = watch(frame, "--period day --precision 0.6", model="each", state="p").result()
     (test,) = pooled["tests"]
     assert "segment" not in test
+    chance = ("--by shop --bound each --min-group-positives 0", "--fpr 0.001 --method stochastic")
+    ties = fit.with_columns(score=0.75)  # of which each segment selects some by chance alone
+    make(models / "chance.json", "boundary", write(ties, "ties.parquet"), *chance)
+    found = watch(frame.with_columns(score=0.75), model="chance", state="chance").result()
+    assert [test["segment"] for test in found["tests"]] == ["shop:a", "shop:b"]
     assert test["rows"] == sum(one["rows"] for one in by_segment.values())
     other = watch(frame, "--period day --precision 0.6", model="each")
     other.refused(3, "precision >= 0.6 in each segment there, precision >= 0.6 here")

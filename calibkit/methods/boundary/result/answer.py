@@ -138,18 +138,15 @@ def rule(model: BoundaryModel) -> str:
         if block == review:
             return f"Of each row: block if {block}; none needs a review."
         return f"Of each row: block if {block}, else review if {review}."
-    if raises_none(model):
+    if model.selects_none:
         return "Flag no row."
     rules = {rule for level in range(model.levels) for rule in level_rules(model, level)}
     if len(rules) != 1:
         return "Flag rows by level."
     (which,) = rules
+    if which.startswith("never, "):  # but by chance
+        return f"Flag rows {which.removeprefix('never, ')}."
     return "Flag every row." if which == "always" else f"Flag rows with {which}."
-
-
-def raises_none(model: BoundaryModel) -> bool:
-    """Whether a boundary selects (or blocks) nothing at all, whatever the rows."""
-    return not model.groups and set(model.score_thresholds) == {None}
 
 
 def figure_name(model: BoundaryModel) -> str:
@@ -189,7 +186,7 @@ def expectation(model: BoundaryModel) -> str:
     bounds = bounds_text(model)
     verb = "is" if len(model.objective.subject_to) == 1 else "are"
     caveat = f"; {bounds} {verb} not guaranteed" if bounds else ""
-    if raises_none(model) and not model.review_thresholds:
+    if model.selects_none and not model.review_thresholds:
         return f"On new data expect no alerts{caveat}."
     if judged is None:
         fitted = fit.in_sample
@@ -209,7 +206,7 @@ def expectation(model: BoundaryModel) -> str:
             own = f"{_NAMES[name]} {rate(seen)}, "
     if figure_name(model) not in ("precision", "recall"):
         own = f"{figure_name(model)} {rate(judged.objective_value)}, "
-    precision = None if raises_none(model) else judged.precision
+    precision = None if model.selects_none else judged.precision
     return (
         f"On new data expect {_in_words(model, judged)}: {own}precision {rate(precision)}, "
         f"recall {rate(judged.recall)} ({how}){caveat}."
@@ -218,7 +215,7 @@ def expectation(model: BoundaryModel) -> str:
 
 def _in_words(model: BoundaryModel, judged: TestFigures | CrossValidated) -> str:
     """Say precision and recall as counts of a hundred, which need no definition."""
-    if raises_none(model):
+    if model.selects_none:
         return "no alerts"
     if judged.precision is None:
         return "hardly any alerts"
@@ -298,8 +295,11 @@ def doubts(model: BoundaryModel) -> list[str]:
             seen = _seen(model, name)
             share = bound / fit.rows if name == "capacity" and bound >= 1.0 else bound
             if seen is not None and not within(name, seen, share):
+                shown = rate(seen)
+                if within(name, float(shown), share):  # by rounding
+                    shown = f"{seen:.6g}"
                 found.append(
-                    f"expect {_NAMES.get(name, name)} {rate(seen)} on new data, which misses the "
+                    f"expect {_NAMES.get(name, name)} {shown} on new data, which misses the "
                     f"bound {name} {sign(name)} {share:g}; to certify a bound, use --confidence"
                 )
     if fit.gap and model.objective.max_gap:
@@ -335,7 +335,7 @@ def _seen(model: BoundaryModel, name: str) -> float | None:
     """Return a bounded figure on rows that the fit left out; None where nothing says it."""
     fit = model.fit
     judged = fit.test or fit.cross_validated
-    if name == "precision" and raises_none(model):
+    if name == "precision" and model.selects_none:
         return None
     if judged is None or name in ("precision", "recall"):
         return getattr(judged, name, None)

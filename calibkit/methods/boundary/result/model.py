@@ -118,11 +118,12 @@ class BoundaryModel(Model):
         """The groups with thresholds each of which keeps the bound by itself; none where it is one."""
         if self.groups is msgspec.UNSET or self.bound != "each":
             return ()
-        return tuple(
-            name
-            for name, own in self.groups.items()
-            if set(own.score_thresholds) - {None} or any(own.take or ())
-        )
+        return tuple(name for name, own in self.groups.items() if _selects(own))
+
+    @property
+    def selects_none(self) -> bool:
+        """Whether nothing at all is selected (of three-way decisions: blocked), whatever the rows."""
+        return not any(map(_selects, self.groups.values() if self.groups else [self]))
 
     def thresholds(self) -> Floats:
         """Return the threshold of each level; NaN selects nothing, -inf everything."""
@@ -266,6 +267,12 @@ class BoundaryModel(Model):
             if not isinstance(own, list):
                 raise ModelError("'uncertainty_edges' needs one list per score bin")
             _check_edges(own, 0 if low is None else len(take) - 1, "uncertainty_edges")
+
+
+def _selects(rule: BoundaryModel | parts.Segment) -> bool:
+    """Whether there is a row that it would select, be it by chance."""
+    thresholds = [*rule.score_thresholds, *(rule.random_thresholds or ())]
+    return bool(set(thresholds) - {None} or any(rule.take or ()))
 
 
 def _check_edges(edges: object, expected: int, name: str) -> None:
